@@ -1,0 +1,116 @@
+"""The error tree: each class says what the caller may do next.
+
+FloorhandError
+├── Refused            tell the person; trying again changes nothing
+│   ├── StateViolationError     an illegal turn transition
+│   ├── MemoryWriteRejected     a memory draft failed validation
+│   ├── OwnedElsewhere          another core owns this database
+│   └── RecursiveCallPrevented  a tool re-entered in one call path
+├── Malformed          bad input: drop, count, say what and where
+│   ├── ConfigError             names file, key and cure
+│   ├── ToolValidationError     names the field of a tool contract
+│   └── CycleDetected           tool dependencies form a cycle
+├── Unavailable        try again after ``retry_after_s``
+│   └── StorageFullError        no room left on the data partition
+├── Uncertain          a field write may have happened: read back, never resend
+└── Corrupt            stop and set the damaged thing aside
+"""
+
+from __future__ import annotations
+
+
+class FloorhandError(Exception):
+    """Root of all errors that cross a room's boundary. ``facts`` are for records, the message is for people."""
+
+    code = "floorhand.error"
+
+    def __init__(self, message: str, **facts: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts = facts
+
+
+class Refused(FloorhandError):
+    """The request is understood and will not be done; the message is the reason to say."""
+
+    code = "refused"
+
+
+class StateViolationError(Refused):
+    """A turn was asked to make a transition its table does not have."""
+
+    code = "state_violation"
+
+
+class MemoryWriteRejected(Refused):
+    """A memory draft was dropped by validation."""
+
+    code = "memory_write_rejected"
+
+
+class OwnedElsewhere(Refused):
+    """Another living core owns the database; facts name its pid and instance."""
+
+    code = "owned_elsewhere"
+
+
+class RecursiveCallPrevented(Refused):
+    """A tool was called again inside its own call path."""
+
+    code = "recursive_call_prevented"
+
+
+class Malformed(FloorhandError):
+    """Input that cannot be understood; nothing was changed."""
+
+    code = "malformed"
+
+
+class ConfigError(Malformed):
+    """Configuration that cannot be used. Facts: ``file``, ``key``, ``cure``."""
+
+    code = "config"
+
+    def __init__(self, message: str, *, file: str, key: str, cure: str) -> None:
+        super().__init__(f"{file}: {key}: {message}. {cure}", file=file, key=key, cure=cure)
+        self.file, self.key, self.cure = file, key, cure
+
+
+class ToolValidationError(Malformed):
+    """A tool's contract or a call's arguments are wrong. Facts: ``tool``, ``field``."""
+
+    code = "tool_validation"
+
+
+class CycleDetected(Malformed):
+    """Tool dependencies form a cycle; the message spells it ``A->B->A``."""
+
+    code = "cycle_detected"
+
+
+class Unavailable(FloorhandError):
+    """The other side cannot be had now. Nothing was changed there."""
+
+    code = "unavailable"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0, **facts: object) -> None:
+        super().__init__(message, retry_after_s=retry_after_s, **facts)
+        self.retry_after_s = retry_after_s
+
+
+class StorageFullError(Unavailable):
+    """The data partition has no room; the cure is to free space."""
+
+    code = "storage_full"
+
+
+class Uncertain(FloorhandError):
+    """An effect may or may not have happened. Read back; never send it again blindly."""
+
+    code = "uncertain"
+
+
+class Corrupt(FloorhandError):
+    """Stored bytes do not verify. Stop using them and set them aside."""
+
+    code = "corrupt"

@@ -1,0 +1,82 @@
+"""A plan is data: steps with dependencies and conditions, made before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class ActionState(StrEnum):
+    """State of an action node. WAITING is a question not yet answered; SKIPPED had a false condition."""
+
+    PENDING = "pending"
+    STARTED = "started"
+    WAITING = "waiting"
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a tool.
+
+    ``arguments`` may hold templates ``{alarm.value}`` or ``{steps.log.count}``, resolved when the step runs.
+    ``when`` names a step whose result decides: ``confirm`` runs only if step ``confirm`` was answered yes,
+    ``not confirm`` only if answered no. ``optional`` steps may fail without failing the turn.
+    """
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    when: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Ordered steps. ``source`` is ``phrase:NAME`` or ``playbook:NAME@COMMIT``; ``estimate_s`` is their summed bound."""
+
+    intent: str
+    source: str
+    steps: tuple[Step, ...]
+    estimate_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(stored: Mapping[str, Any]) -> Plan:
+        """Rebuild a plan from :meth:`to_json`."""
+        steps = tuple(Step(**s) for s in stored["steps"])
+        return Plan(stored["intent"], stored["source"], steps, stored.get("estimate_s", 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What an utterance means. ``slots`` are list values (``tag`` -> ``motor_3.temperature``), not words."""
+
+    name: str
+    language: str
+    text: str
+    slots: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A step of a turn as stored: addressable, with its own state and result."""
+
+    id: str
+    turn_id: str
+    position: int
+    step_id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    when: str
+    optional: bool
+    state: ActionState
+    result: Mapping[str, Any] | None

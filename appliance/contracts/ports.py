@@ -1,0 +1,181 @@
+"""Ports: what a test cannot have, or what one room needs of another."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from appliance.contracts.alarm import AlarmEvent
+from appliance.contracts.delivery import Delivery
+from appliance.contracts.memory import MemoryDraft, Recall
+from appliance.contracts.operation import Operation
+from appliance.contracts.reading import Reading, Value, WriteReceipt
+from appliance.contracts.speech import Grammar, SpeechReceipt, Utterance
+
+
+class FieldBus(Protocol):
+    """Reads and writes tags by key ``asset.name``."""
+
+    async def read(self, keys: Sequence[str]) -> dict[str, Reading]:
+        """Read now. A tag that cannot be read comes back STALE (last good value, its own time) or BAD; never raises
+        for the field's silence.
+
+        Raises:
+            Refused: a key is not declared.
+        """
+        ...
+
+    async def write(self, key: str, value: Value) -> WriteReceipt:
+        """Write one declared, writable tag within its limits, then read it back.
+
+        Raises:
+            Refused: not declared, not writable or outside its limits; nothing was sent.
+            Unavailable: the link is down and nothing was sent.
+            Uncertain: the request went out and no answer came.
+        """
+        ...
+
+    async def read_event_log(self, newest: int) -> list[Mapping[str, Any]]:
+        """Return the newest PLC log entries, newest last: ``{sequence, code, text: {lang: …}, value, at_s}``.
+
+        Raises:
+            Unavailable: the PLC does not answer.
+        """
+        ...
+
+
+class AlarmSink(Protocol):
+    """Where a source hands an alarm event in."""
+
+    async def admit(self, event: AlarmEvent) -> None:
+        """Return only after the event is durable; the source may then acknowledge it to whoever sent it."""
+        ...
+
+
+class Mouth(Protocol):
+    """Speaks. One delivery at a time; a more urgent one is chosen by the caller, not here."""
+
+    async def say(self, delivery: Delivery) -> SpeechReceipt:
+        """Play ``lead`` then ``text`` and return when the last frame was handed to the device.
+
+        Raises:
+            Unavailable: no voice process or no device; nothing was played, or it is not known how much.
+        """
+        ...
+
+
+class Ears(Protocol):
+    """Hears. Yields utterances for ever, across restarts of the voice process."""
+
+    def utterances(self) -> AsyncIterator[Utterance]:
+        """Iterate over what was heard after the wake word or push-to-talk."""
+        ...
+
+    async def load_grammar(self, grammar: Grammar, prepared: Sequence[str]) -> None:
+        """Set what can be recognised, and sentences whose audio should be ready before they are needed."""
+        ...
+
+    async def expect_answer(self, pending: bool) -> None:
+        """Tell whether a yes/no question is open, so that short answers are caught."""
+        ...
+
+
+class Recaller(Protocol):
+    """The one retrieval entry of memory (M6, M7)."""
+
+    async def recall(self, question: str, *, scope: str, asset: str, fault: str, now: datetime, budget_ms: float) -> Recall:
+        """Find memories; ``scope`` is mandatory and inside the search."""
+        ...
+
+
+class MemoryWriter(Protocol):
+    """Three-phase write of memory (M5)."""
+
+    async def remember(self, draft: MemoryDraft, *, key: str) -> Mapping[str, Any]:
+        """Prepare, validate, commit. ``key`` makes a repeat the same memory. Returns ``{id, tier, duplicate_of}``.
+
+        Raises:
+            MemoryWriteRejected: validation said no, with the reason.
+            StorageFullError: no room; no draft is left behind.
+        """
+        ...
+
+
+class ProcedureStore(Protocol):
+    """Procedural memory: a Git repository of playbooks and reports."""
+
+    async def commit_file(self, path: str, content: str, message: str) -> str:
+        """Commit one file and return the commit id; the same content again returns the commit that holds it.
+
+        Raises:
+            Refused: the path leaves the repository.
+            Unavailable: git is missing or fails.
+        """
+        ...
+
+    async def find_commit(self, path: str, content: str) -> str | None:
+        """Return the commit that brought exactly this content, or None."""
+        ...
+
+
+class CoordinatorLink(Protocol):
+    """The coordinator as the appliance sees it."""
+
+    async def push(self, operations: Sequence[Operation]) -> Mapping[str, int]:
+        """Send one lane's next operations; return ``{lane: highest sequence it holds}``.
+
+        Raises:
+            Unavailable: not reached; nothing is known of what arrived, and sending again is harmless.
+            Refused: the coordinator does not know this device, or the chain does not fit.
+        """
+        ...
+
+    async def pull(self, after: int) -> tuple[int, Sequence[Mapping[str, Any]]]:
+        """Return the new cursor and the changes after ``after`` meant for this device."""
+        ...
+
+
+class Wording(Protocol):
+    """Turns facts into words a person can hear."""
+
+    def spoken(self, value: Any, language: str) -> str:
+        """Say a value. A quantity is a mapping ``{value, unit, decimals, quality, age_s}``: 94.2 degC -> "94 degrees
+        Celsius", stale -> "last good value … 14 seconds ago", bad -> "not readable"."""
+        ...
+
+    def reply(self, name: str, language: str, **values: Any) -> str:
+        """Return the reply sentence ``name`` of the language's phrases with ``{values}`` spoken.
+
+        Raises:
+            Malformed: no such reply in this language.
+        """
+        ...
+
+
+class Core(Protocol):
+    """What the local API may ask of the running core. Every answer is JSON-serialisable."""
+
+    def status(self) -> Mapping[str, Any]:
+        """Version, origin, epoch, readiness, degraded parts, links, queue depths."""
+        ...
+
+    async def ask(self, text: str, language: str, *, wait_s: float) -> Mapping[str, Any]:
+        """Inject an utterance as text; wait up to ``wait_s`` for its turn to end or to ask. Returns admission, turn, replies."""
+        ...
+
+    async def speak(self, text: str, language: str) -> Mapping[str, Any]:
+        """Queue something to be said; returns the delivery."""
+        ...
+
+    async def read_tags(self, keys: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """Read tags now (all declared ones when ``keys`` is empty)."""
+        ...
+
+    async def settle(self, identity: str, verdict: str, note: str, by: str) -> Mapping[str, Any]:
+        """Settle an unknown effect or admission as ``done``, ``not-done`` or ``interrupted``.
+
+        Raises:
+            Refused: no such unknown, or it is settled already.
+        """
+        ...
