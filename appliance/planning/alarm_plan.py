@@ -1,0 +1,182 @@
+"""The plan for an alarm: its playbook with this alarm's facts filled in, or the plain plan when no playbook fits.
+
+What is known now (alarm, asset, names, the measured value) is filled in here; ``{steps.…}`` stays and is filled when a step
+runs. An alarm always gets a plan: a playbook that is missing, or is not written in the language, is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from appliance.contracts.alarm import AlarmChange
+from appliance.contracts.plan import Plan, Step
+from appliance.contracts.plant import AlarmDefinition, Priority
+from appliance.planning.answers import capital, say
+from appliance.planning.playbook_steps import (
+    Ask,
+    CreateWorkOrder,
+    PlaybookStep,
+    ReadPlcLog,
+    ReadTags,
+    RecordEpisode,
+    Say,
+    SearchMemory,
+    Spoken,
+    WriteReport,
+)
+from appliance.planning.playbooks import Playbook, Playbooks
+from appliance.planning.tongue import Tongue
+
+_NOW = re.compile(r"\{now\.([^{}]+)\}")
+_ALARM = re.compile(r"\{alarm\.([a-z]+)\}")
+_CONFIDENCE = 0.9  # of an episode that only says what the gateway reported
+
+
+def plan_for(alarm: Mapping[str, Any], tongue: Tongue, playbooks: Playbooks) -> Plan:
+    """Return the plan for an alarm event (the payload of its admission).
+
+    Raises:
+        Malformed: an alarm the plant model does not have.
+    """
+    definition = tongue.definition(str(alarm["alarm_id"]))
+    facts = _Facts.of(alarm, definition, tongue)
+    if alarm.get("change") == AlarmChange.CLEARED:
+        return Plan("alarm_cleared", "phrase:alarm_cleared", _cleared(facts, tongue))
+    playbook = playbooks.for_alarm(definition.playbook, definition.fault, tongue.language)
+    if playbook is None:
+        return Plan("alarm_raised", "phrase:alarm_raised", _plain(facts, tongue))
+    steps = tuple(_Filler(facts, tongue, playbook).step(step) for step in playbook.steps)
+    return Plan("alarm_raised", f"playbook:{playbook.name}@{playbooks.commit}", steps)
+
+
+def lead_of(definition: AlarmDefinition, tongue: Tongue) -> str:
+    """Return the announcement of an alarm: its text and a full stop."""
+    return tongue.sentence(tongue.alarm_text(definition))
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of the alarm when the plan is made; ``words`` is what ``{alarm.…}`` names."""
+
+    definition: AlarmDefinition
+    scope: str
+    words: Mapping[str, str]
+    record: Mapping[str, Any]
+
+    @staticmethod
+    def of(alarm: Mapping[str, Any], definition: AlarmDefinition, tongue: Tongue) -> _Facts:
+        tag = tongue.plant.tag_by_key.get(definition.tag or "")
+        value, unit = alarm.get("value"), str(alarm.get("unit") or (tag.unit if tag else ""))
+        if value is None:
+            said = tongue.reply("value_unknown")
+        else:
+            said = tongue.phrases.vocabulary.spoken_number(float(value), unit, tag.decimals if tag else 0)
+        text = tongue.alarm_text(definition).replace("{value}", said)
+        words = {
+            "lead": tongue.sentence(text),
+            "text": text.strip().rstrip(".!。！"),
+            "value": said,
+            "asset": tongue.asset(definition.asset),
+            "area": tongue.plant.asset_by_id[definition.asset].area,
+            "quantity": tongue.tag(tag.key) if tag else "",
+            "id": definition.id,
+            "fault": definition.fault,
+            "priority": str(Priority(definition.priority)),
+            "raised": str(alarm.get("source_utc") or ""),
+        }
+        record = {"alarm": definition.id, "activation": alarm.get("activation_id"), "value": value, "unit": unit}
+        return _Facts(definition, tongue.plant.site, words, record)
+
+
+class _Filler:
+    """Turns a playbook's steps into a plan's."""
+
+    def __init__(self, facts: _Facts, tongue: Tongue, playbook: Playbook) -> None:
+        self._facts = facts
+        self._tongue = tongue
+        self._keys = {t.name: t.key for t in tongue.plant.tags if t.asset == facts.definition.asset}
+        self._reader = next((s.id for s in playbook.steps if isinstance(s, ReadTags)), "")
+
+    def step(self, step: PlaybookStep) -> Step:
+        """Return the plan's step."""
+        return Step(step.id, step.tool, self._arguments(step), step.when, step.optional)
+
+    def _arguments(self, step: PlaybookStep) -> dict[str, Any]:
+        about = {"asset": self._facts.definition.asset}
+        in_memory = about | {"fault": self._facts.definition.fault, "scope": self._facts.scope}
+        match step:
+            case Say():
+                lead, text = self._text(step.arguments.lead), self._text(step.arguments.text)
+                # A lead must be ready before it is needed; one that holds this alarm's value cannot be.
+                ready = lead == lead_of(self._facts.definition, self._tongue)
+                return {"lead": lead, "text": text} if ready else {"text": f"{lead} {text}".strip()}
+            case Ask():
+                return {"question": self._text(step.arguments.question), "requires_keyword": step.arguments.requires_keyword}
+            case ReadPlcLog():
+                return {"newest": step.arguments.newest}
+            case ReadTags():
+                # "all" are those with a name: what has none (a reset coil) says nothing about the machine.
+                named = [name for name, key in self._keys.items() if self._tongue.phrases.vocabulary.tags[key]]
+                wanted = named if step.arguments.tags == "all" else step.arguments.tags
+                return {"keys": [self._keys[name] for name in wanted if name in self._keys]}
+            case RecordEpisode():
+                arguments = {"text": self._text(step.arguments.text), "confidence": step.arguments.confidence}
+                return arguments | in_memory | {"facts": dict(self._facts.record)}
+            case SearchMemory():
+                return {"question": self._text(step.arguments.question), "limit": step.arguments.limit} | in_memory
+            case CreateWorkOrder():
+                return about | {"title": capital(self._text(step.arguments.title)), "detail": self._text(step.arguments.detail)}
+            case WriteReport():
+                lines = [self._text(line) for line in step.arguments.lines if self._is_measured(line)]
+                return about | {"title": capital(self._text(step.arguments.title)), "lines": lines}
+
+    def _text(self, spoken: Spoken) -> str:
+        text = spoken if isinstance(spoken, str) else spoken[self._tongue.language]
+        text = _ALARM.sub(lambda found: self._facts.words[found[1]], text)
+        return _NOW.sub(lambda found: self._now(found[1]), text)
+
+    def _now(self, name: str) -> str:
+        key = self._keys.get(name)
+        return f"{{steps.{self._reader}.values.{key}}}" if key else self._tongue.reply("value_unknown")
+
+    def _is_measured(self, line: Spoken) -> bool:
+        """Whether this asset has every tag a report's line names; a line about another kind of machine is left out."""
+        text = line if isinstance(line, str) else line[self._tongue.language]
+        return all(name in self._keys for name in _NOW.findall(text))
+
+
+def _cleared(facts: _Facts, tongue: Tongue) -> tuple[Step, ...]:
+    text = tongue.reply("alarm_cleared", text=facts.words["lead"])
+    return say(text, id="announce"), _remember(facts, text)
+
+
+def _plain(facts: _Facts, tongue: Tongue) -> tuple[Step, ...]:
+    """Announce, remember, ask for a work order: what can be done about any alarm."""
+    words, asset = facts.words, facts.definition.asset
+    announcement = {"lead": words["lead"], "text": tongue.reply("alarm_value", value=words["value"])}
+    if words["lead"] != lead_of(facts.definition, tongue):
+        announcement = {"text": words["lead"]}
+    order = {"asset": asset, "title": tongue.reply("work_order_title", asset=words["asset"]), "detail": words["lead"]}
+    return (
+        Step("announce", "say", announcement),
+        _remember(facts, words["lead"]),
+        Step("confirm", "ask", {"question": tongue.reply("ask_work_order"), "requires_keyword": False}),
+        Step("order", "create_work_order", order, "confirm"),
+        say(tongue.reply("work_order_made"), id="done", when="confirm"),
+        say(tongue.reply("no_work_order"), id="closed", when="not confirm"),
+    )
+
+
+def _remember(facts: _Facts, text: str) -> Step:
+    arguments = {
+        "text": text,
+        "confidence": _CONFIDENCE,
+        "asset": facts.definition.asset,
+        "fault": facts.definition.fault,
+        "scope": facts.scope,
+        "facts": dict(facts.record),
+    }
+    return Step("remember", "record_episode", arguments, optional=True)

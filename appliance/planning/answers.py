@@ -1,0 +1,193 @@
+"""The plans for what people say: one small function an intent.
+
+A sentence that changes the machine is read back first, exactly, and asks for the keyword; nothing is written before a
+person has confirmed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from appliance.contracts.errors import Malformed, Refused
+from appliance.contracts.plan import Intent, Step
+from appliance.contracts.plant import DataType, Tag
+from appliance.planning.tongue import Tongue
+
+Steps = tuple[Step, ...]
+Answer = Callable[[Intent, Tongue, Mapping[str, Any]], Steps]
+
+
+def steps_for(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    """Return the steps that answer an intent.
+
+    Raises:
+        Refused: it will not be done; the message is the sentence to say.
+        Malformed: no such intent.
+    """
+    answer = _ANSWERS.get(intent.name)
+    if answer is None:
+        raise Malformed(f"no plan for the intent {intent.name!r}", intent=intent.name)
+    return answer(intent, tongue, context)
+
+
+def say(text: str, *, id: str = "answer", when: str = "") -> Step:
+    """A step that says ``text``."""
+    return Step(id, "say", {"text": text}, when)
+
+
+# values ----------------------------------------------------------------------------------------------------------------
+def _read_tag(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    tag = _tag(intent, tongue)
+    name = "state_value" if tag.type is DataType.BOOL else "tag_value"
+    text = tongue.reply(name, asset=tongue.asset(tag.asset), quantity=tongue.tag(tag.key), value="{steps.read.value}")
+    return Step("read", "read_tags", {"keys": [tag.key]}), say(capital(text))
+
+
+def _set_tag(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    tag = _settable(intent, tongue)
+    unit = str(intent.slots.get("unit", tag.unit))
+    if unit != tag.unit:
+        raise _refused(tongue, "wrong_unit", tag, unit=tongue.unit(tag.unit))
+    return _write(tag, float(intent.slots["amount"]), tongue)
+
+
+def _set_tag_to_limit(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    tag = _settable(intent, tongue)
+    limit = tag.high if intent.slots["limit"] == "high" else tag.low
+    assert limit is not None  # the plant model refuses a writable tag without limits
+    return _write(tag, limit, tongue)
+
+
+def _write(tag: Tag, value: float, tongue: Tongue) -> Steps:
+    """Read back, wait for the keyword, write, say what the machine then shows."""
+    assert tag.low is not None and tag.high is not None  # the plant model refuses a writable tag without limits
+    if not tag.low <= value <= tag.high:
+        # "from 0 to 100 percent": the unit is said once
+        low, high = f"{tag.low:.{tag.decimals}f}", tongue.value(tag.high, tag)
+        raise _refused(tongue, "out_of_limits", tag, low=low, high=high)
+    if round(value, tag.decimals) != value:
+        raise _refused(tongue, "too_fine", tag, step=tongue.value(10.0**-tag.decimals, tag))
+    names = {"asset": tongue.asset(tag.asset), "quantity": tongue.tag(tag.key)}
+    said = tongue.value(value, tag)
+    written = int(value) if value.is_integer() else value
+    return (
+        Step("confirm", "ask", {"question": tongue.reply("confirm_set", **names, value=said), "requires_keyword": True}),
+        Step(
+            "write",
+            "write_tag",
+            {"key": tag.key, "value": written, "what": tongue.reply("setting", **names, value=said)},
+            "confirm",
+        ),
+        say(capital(tongue.reply("set_done", **names, value="{steps.write.shown}")), id="done", when="confirm"),
+        say(tongue.reply("cancelled"), id="cancelled", when="not confirm"),
+    )
+
+
+def _tag(intent: Intent, tongue: Tongue) -> Tag:
+    """The tag an intent is about.
+
+    Raises:
+        Refused: its asset has no such tag, or the sentence left something out.
+    """
+    slots = intent.slots
+    if "refusal" in slots and "asset" in slots:
+        names = {"asset": tongue.asset(str(slots["asset"])), "quantity": str(slots["quantity"])}
+        raise Refused(capital(tongue.reply(str(slots["refusal"]), **names)))
+    tag = tongue.plant.tag_by_key.get(str(slots.get("tag")))
+    if tag is None:
+        raise Refused(tongue.reply("not_understood"))
+    return tag
+
+
+def _settable(intent: Intent, tongue: Tongue) -> Tag:
+    tag = _tag(intent, tongue)
+    if not tag.writable or tag.type is DataType.BOOL:
+        raise _refused(tongue, "not_settable", tag)
+    return tag
+
+
+def _refused(tongue: Tongue, reply: str, tag: Tag, **values: str) -> Refused:
+    text = tongue.reply(reply, asset=tongue.asset(tag.asset), quantity=tongue.tag(tag.key), **values)
+    return Refused(capital(text), tag=tag.key)
+
+
+# alarms and work -------------------------------------------------------------------------------------------------------
+def _list_alarms(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    return Step("alarms", "list_alarms", {}), say("{steps.alarms.sentence}")
+
+
+def _acknowledge_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    return Step("acknowledge", "acknowledge_alarm", {}), say("{steps.acknowledge.sentence}")
+
+
+def _create_work_order(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    asset = str(intent.slots["asset"])
+    name = tongue.asset(asset)
+    order = {
+        "asset": asset,
+        "title": tongue.reply("work_order_title", asset=name),
+        "detail": tongue.reply("work_order_detail", asset=name),
+    }
+    made = "work_order_made" if context.get("online", True) else "work_order_queued"
+    return (
+        Step("confirm", "ask", {"question": tongue.reply("ask_work_order_for", asset=name), "requires_keyword": False}),
+        Step("order", "create_work_order", order, "confirm"),
+        say(tongue.reply(made), id="done", when="confirm"),
+        say(tongue.reply("no_work_order"), id="cancelled", when="not confirm"),
+    )
+
+
+# the conversation itself -----------------------------------------------------------------------------------------------
+def _repeat(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    last = str(context.get("last_said") or "")
+    return (say(_literal(last) if last else tongue.reply("nothing_said")),)
+
+
+def _status(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    name = "status_online" if context.get("online") else "status_offline"
+    return Step("alarms", "list_alarms", {}), say(tongue.reply(name, sentence="{steps.alarms.sentence}"))
+
+
+def _what_pending(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    questions = [str(question) for question in context.get("pending", ())]
+    if not questions:
+        return (say(tongue.reply("nothing_pending")),)
+    return (say(tongue.reply("pending_questions", questions=_literal(" ".join(questions)))),)
+
+
+def _fixed(reply: str) -> Answer:
+    """A plan that only says a reply without placeholders."""
+    return lambda intent, tongue, context: (say(tongue.reply(reply)),)
+
+
+def capital(text: str) -> str:
+    """A sentence that begins with a name begins with a capital."""
+    return text[:1].upper() + text[1:]
+
+
+def _literal(text: str) -> str:
+    """Text in which braces are not placeholders."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+_ANSWERS: Mapping[str, Answer] = {
+    "read_tag": _read_tag,
+    "set_tag": _set_tag,
+    "set_tag_to_limit": _set_tag_to_limit,
+    "list_alarms": _list_alarms,
+    "acknowledge_alarm": _acknowledge_alarm,
+    "create_work_order": _create_work_order,
+    "repeat": _repeat,
+    "status": _status,
+    "what_pending": _what_pending,
+    "stop": _fixed("stop"),
+    "help": _fixed("help"),
+    "confirm": _fixed("nothing_pending"),
+    "deny": _fixed("nothing_pending"),
+    "not_understood": _fixed("not_understood"),
+    "nothing_pending": _fixed("nothing_pending"),
+    "which_one": _fixed("which_one"),
+    "needs_keyword": _fixed("needs_keyword"),
+}
+"""Intent -> its plan. Besides those of the phrases: what the conductor asks for when a sentence or an answer fits nothing."""

@@ -1,0 +1,31 @@
+"""The intents the planner has a plan for, and what a sentence of each must name for that plan to be possible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+INTENTS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "read_tag": frozenset({"asset", "tag"}),
+        "list_alarms": frozenset(),
+        "acknowledge_alarm": frozenset(),
+        "set_tag": frozenset({"asset", "tag", "amount"}),
+        "set_tag_to_limit": frozenset({"asset", "tag", "limit"}),
+        "create_work_order": frozenset({"asset"}),
+        "confirm": frozenset(),
+        "deny": frozenset(),
+        "repeat": frozenset(),
+        "stop": frozenset(),
+        "status": frozenset(),
+        "what_pending": frozenset(),
+        "help": frozenset(),
+    }
+)
+"""Intent -> what it needs: an ``asset``, a ``tag``, an ``amount`` (a list filled by ``plant: amounts``), a ``limit`` slot."""
+
+REQUIRED = ("confirm", "deny")
+"""Intents every language must have: without them no question could be answered."""
+
+LIMITS = ("high", "low")
+"""Values of the slot ``limit``."""

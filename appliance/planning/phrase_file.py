@@ -1,0 +1,232 @@
+"""One language's phrase file: hassil's format, plus ``units:``, ``replies:`` and lists that the plant model fills.
+
+language: en
+settings: {ignore_whitespace: false}
+intents: {read_tag: {data: [{sentences: ["what is the {quantity} of {asset}"], slots: {}}]}}
+lists: {asset: {plant: assets}, place: {values: [here, {in: over there, out: there}]}}
+expansion_rules: {please: "[please]"}
+units: {"%": {hear: [percent], say: "{n} percent"}}
+replies: {cancelled: "Nothing was changed."}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from appliance.planning import replies
+from appliance.planning.intents import INTENTS, LIMITS, REQUIRED
+from appliance.planning.yaml_file import Fault, load_mapping, nearest, refuse, validate
+
+PlantList = Literal["assets", "tags", "states", "writable_tags", "amounts", "units"]
+"""What the plant model can fill a list with: spoken names of assets, of tags that measure something, of tags that are on or
+off, of tags that can be set; numbers within the reach of those; the words of the units."""
+
+TAG_LISTS: tuple[PlantList, ...] = ("writable_tags", "states", "tags")
+"""Those that name a tag. To the matcher they are all the same; they differ in what a recogniser is told to expect."""
+
+_REFERENCE = re.compile(r"\{([^}:]+)(?::[^}]+)?\}|<([^>]+)>")
+_GLUED = re.compile(r"[\w'][\[({<]|[\])}>][\w']")
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Settings(_Closed):
+    """``ignore_whitespace``: the language is written without spaces; in templates they part the recogniser's words."""
+
+    ignore_whitespace: bool = False
+
+
+class Sentences(_Closed):
+    """Templates that mean the same; ``slots`` are set whenever one of them matches."""
+
+    sentences: list[str] = Field(min_length=1)
+    slots: dict[str, str | bool | float] = {}
+
+
+class IntentPhrases(_Closed):
+    """All ways to say one intent."""
+
+    data: list[Sentences] = Field(min_length=1)
+
+
+class ListValue(_Closed):
+    """``heard`` (key ``in``) is what is said, ``meant`` (key ``out``) what it stands for."""
+
+    heard: str = Field(alias="in")
+    meant: str | float | bool = Field(alias="out")
+
+
+class Range(_Closed):
+    """Whole numbers, both ends included."""
+
+    lowest: int = Field(alias="from")
+    highest: int = Field(alias="to")
+
+
+class SlotWords(_Closed):
+    """A list: its values, a range of numbers, or what the plant model has. Exactly one of the three."""
+
+    values: list[str | ListValue] | None = None
+    range: Range | None = None
+    plant: PlantList | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SlotWords:
+        if sum(source is not None for source in (self.values, self.range, self.plant)) != 1:
+            raise ValueError("a list has exactly one of values, range and plant")
+        return self
+
+
+class Unit(_Closed):
+    """``hear`` are the words people use, ``say`` how a number ``{n}`` of it is said."""
+
+    hear: list[str] = Field(min_length=1)
+    say: str
+
+    @model_validator(mode="after")
+    def _says_the_number(self) -> Unit:
+        if "{n}" not in self.say:
+            raise ValueError("say must contain {n}")
+        return self
+
+
+class PhraseFile(_Closed):
+    """A validated phrase file. ``full_stop`` ends a sentence in this language."""
+
+    language: str
+    settings: Settings = Settings()
+    intents: dict[str, IntentPhrases] = Field(min_length=1)
+    lists: dict[str, SlotWords] = {}
+    expansion_rules: dict[str, str] = {}
+    units: dict[str, Unit] = {}
+    replies: dict[str, str] = {}
+    full_stop: str = "."
+
+    def templates(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, template) of every sentence and rule."""
+        for name, intent in self.intents.items():
+            for n, block in enumerate(intent.data):
+                yield from ((f"intents.{name}.data.{n}.sentences.{m}", text) for m, text in enumerate(block.sentences))
+        yield from ((f"expansion_rules.{name}", body) for name, body in self.expansion_rules.items())
+
+
+def load_phrase_file(path: Path) -> PhraseFile:
+    """Read and check ``<language>.yaml``.
+
+    Raises:
+        ConfigError: naming every fault with its key and its cure.
+    """
+    phrases = validate(PhraseFile, load_mapping(path), str(path))
+    faults = [
+        *_language_fault(phrases, path),
+        *_intent_faults(phrases),
+        *_template_faults(phrases),
+        *replies.faults_of(phrases.replies),
+    ]
+    if faults:
+        raise refuse(str(path), faults)
+    return phrases
+
+
+def references(template: str) -> tuple[set[str], set[str]]:
+    """Return the names of the lists and of the rules a template uses."""
+    found = _REFERENCE.findall(template)
+    return {name for name, _ in found if name}, {rule for _, rule in found if rule}
+
+
+def _language_fault(phrases: PhraseFile, path: Path) -> list[Fault]:
+    if phrases.language == path.stem:
+        return []
+    return [("language", f"is {phrases.language!r} in a file named {path.name}", f"Write `language: {path.stem}`.")]
+
+
+def _intent_faults(phrases: PhraseFile) -> list[Fault]:
+    faults = [(f"intents.{n}", "is not a known intent", nearest(n, INTENTS)) for n in phrases.intents if n not in INTENTS]
+    faults += [(f"intents.{n}", "is missing", f"Say how people {n}.") for n in REQUIRED if n not in phrases.intents]
+    for name, intent in phrases.intents.items():
+        for n, block in enumerate(intent.data):
+            key = f"intents.{name}.data.{n}"
+            limit = block.slots.get("limit", LIMITS[0])
+            if limit not in LIMITS:
+                faults.append((f"{key}.slots.limit", f"is {limit!r}", nearest(str(limit), LIMITS)))
+            for m, template in enumerate(block.sentences):
+                named = _what_is_named(phrases, template, frozenset()) | set(block.slots)
+                faults += [
+                    (f"{key}.sentences.{m}", f"names no {lacking}", f"Use a list or a slot that gives the {lacking}.")
+                    for lacking in sorted(INTENTS.get(name, frozenset()) - named)
+                ]
+    return faults
+
+
+def _what_is_named(phrases: PhraseFile, template: str, seen: frozenset[str]) -> set[str]:
+    """Which of asset, tag and amount a template names, through its rules as well."""
+    meaning = {"assets": "asset", "amounts": "amount"} | dict.fromkeys(TAG_LISTS, "tag")
+    lists, rules = references(template)
+    named = {meaning.get(str(phrases.lists[n].plant), n) for n in lists if n in phrases.lists}
+    for rule in rules - seen:
+        named |= _what_is_named(phrases, phrases.expansion_rules.get(rule, ""), seen | {rule})
+    return named
+
+
+def _template_faults(phrases: PhraseFile) -> list[Fault]:
+    faults: list[Fault] = []
+    for key, template in phrases.templates():
+        lists, rules = references(template)
+        faults += [(key, f"unknown list {{{n}}}", nearest(n, phrases.lists)) for n in sorted(lists - set(phrases.lists))]
+        faults += [
+            (key, f"unknown rule <{n}>", nearest(n, phrases.expansion_rules))
+            for n in sorted(rules - set(phrases.expansion_rules))
+        ]
+        if not phrases.settings.ignore_whitespace and (glued := _GLUED.search(template)):
+            cure = "Put a space there and write whole words: (pump|pumps)."
+            faults.append((key, f"a word is glued to a bracket at {glued[0]!r}", cure))
+        if _unpaired(template):
+            faults.append((key, "brackets do not pair", "Close every ( [ { and <."))
+        if template.strip() == "":
+            faults.append((key, "is empty", "Write a sentence."))
+    return faults + _circles(phrases.expansion_rules)
+
+
+def _unpaired(template: str) -> bool:
+    waiting: list[str] = []
+    pairs = {")": "(", "]": "[", "}": "{", ">": "<"}
+    for character in template:
+        if character in pairs.values():
+            waiting.append(character)
+        elif character in pairs and (not waiting or waiting.pop() != pairs[character]):
+            return True
+    return bool(waiting)
+
+
+def _circles(rules: Mapping[str, str]) -> list[Fault]:
+    """Rules that use themselves, which no matcher could ever finish."""
+
+    def reaches(name: str, target: str, seen: frozenset[str]) -> bool:
+        used = references(rules.get(name, ""))[1]
+        return target in used or any(reaches(n, target, seen | {n}) for n in used - seen)
+
+    return [
+        (f"expansion_rules.{name}", "uses itself", "Write it without itself.")
+        for name in rules
+        if reaches(name, name, frozenset({name}))
+    ]
+
+
+def as_hassil(phrases: PhraseFile, rewrite: Callable[[str], str]) -> dict[str, Any]:
+    """Return intents and rules in hassil's own form, each template passed through ``rewrite``."""
+    return {
+        "language": phrases.language,
+        "settings": {"ignore_whitespace": phrases.settings.ignore_whitespace},
+        "intents": {
+            name: {"data": [{"sentences": [rewrite(s) for s in block.sentences], "slots": block.slots} for block in intent.data]}
+            for name, intent in phrases.intents.items()
+        },
+        "expansion_rules": {name: rewrite(body) for name, body in phrases.expansion_rules.items()},
+    }

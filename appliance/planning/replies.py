@@ -1,0 +1,122 @@
+"""Every reply the product says, by name, with the placeholders its sentence may use.
+
+A language's phrase file must have each of them, so a missing sentence is found when the file is read and not when it
+should be heard.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+
+from appliance.planning.yaml_file import Fault, nearest
+
+REPLIES: Mapping[str, frozenset[str]] = {
+    name: frozenset(fields.split())
+    for name, fields in {
+        # understanding and questions
+        "not_understood": "",
+        "nothing_pending": "",
+        "which_one": "",
+        "needs_keyword": "",
+        "cancelled": "",
+        "unanswered": "",
+        "pending_questions": "questions",
+        "nothing_said": "",
+        "no_such_tag": "asset quantity",
+        "not_settable": "asset quantity",
+        "out_of_limits": "asset quantity low high",
+        "wrong_unit": "asset quantity unit",
+        "too_fine": "asset quantity step",
+        "refused": "why",
+        "tool_failed": "why",
+        "hold": "",
+        "repeat": "",
+        # answers
+        "tag_value": "asset quantity value",
+        "state_value": "asset quantity value",
+        "confirm_set": "asset quantity value",
+        "set_done": "asset quantity value",
+        "setting": "asset quantity value",
+        "status_online": "sentence",
+        "status_offline": "sentence",
+        "stop": "",
+        "help": "",
+        # work orders
+        "ask_work_order": "",
+        "ask_work_order_for": "asset",
+        "work_order_title": "asset",
+        "work_order_detail": "asset",
+        "work_order_made": "",
+        "work_order_queued": "",
+        "no_work_order": "",
+        # alarms, the controller's log, past cases
+        "alarm_value": "value",
+        "value_unknown": "",
+        "alarm_cleared": "text",
+        "plc_log_events": "count events",
+        "plc_log_empty": "",
+        "cases_none": "",
+        "cases_one": "count best",
+        "cases_many": "count best",
+        "alarms_none": "",
+        "alarms_one": "count alarms",
+        "alarms_many": "count alarms",
+        "alarm_unacknowledged": "alarm",
+        "alarm_acknowledged": "alarm",
+        "alarm_returned_unacknowledged": "alarm",
+        "acknowledged_none": "",
+        "acknowledged_one": "count",
+        "acknowledged_many": "count",
+        # the appliance about itself
+        "still_offline": "",
+        "back_online": "",
+        "restarted": "",
+        "effect_unknown": "what",
+        "effect_applied": "what",
+        "effect_not_applied": "what",
+        "effect_still_unknown": "what",
+        "what_write_tag": "",
+        "what_write_report": "",
+        "failed_refused": "why",
+        "failed_unavailable": "why",
+        "failed_timeout": "why",
+        "failed_malformed": "why",
+        "failed_corrupt": "why",
+        "failed_uncertain": "why",
+        "plc_unreachable": "",
+        "plc_back": "",
+        "broker_lost": "",
+        "broker_back": "",
+        "coordinator_lost": "",
+        "coordinator_back": "",
+    }.items()
+}
+"""Reply name -> placeholders it may use."""
+
+
+def placeholders(template: str) -> set[str]:
+    """Return the names in braces.
+
+    Raises:
+        ValueError: the braces do not pair.
+    """
+    return {field for _, field, _, _ in string.Formatter().parse(template) if field is not None}
+
+
+def faults_of(replies: Mapping[str, str]) -> list[Fault]:
+    """Return what is wrong with a language's ``replies:``: unknown, missing and misfilled sentences."""
+    faults: list[Fault] = []
+    for name, template in replies.items():
+        key = f"replies.{name}"
+        if name not in REPLIES:
+            faults.append((key, "is not a known reply", nearest(name, REPLIES)))
+            continue
+        try:
+            strange = placeholders(template) - REPLIES[name]
+        except ValueError as error:
+            faults.append((key, str(error), "Pair the braces."))
+            continue
+        faults += [(key, f"unknown placeholder {{{field}}}", nearest(field, REPLIES[name])) for field in sorted(strange)]
+    faults += [(f"replies.{name}", "is missing", "Write that sentence.") for name in REPLIES if name not in replies]
+    return faults

@@ -1,0 +1,112 @@
+"""Reads one YAML file of planning and names what is wrong with it: file, key, cure, nearest valid name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from appliance.contracts.errors import ConfigError
+
+M = TypeVar("M", bound=BaseModel)
+Fault = tuple[str, str, str]
+"""(key, what is wrong, cure)."""
+
+
+def load_mapping(path: Path) -> dict[str, Any]:
+    """Return the file's mapping.
+
+    Raises:
+        ConfigError: no such file, not UTF-8, not YAML, or not a mapping.
+    """
+    try:
+        return parse_mapping(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", file=str(path), key="(file)", cure="Create it.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("is not UTF-8", file=str(path), key=f"byte {error.start}", cure="Save it as UTF-8.") from error
+
+
+def parse_mapping(text: str, file: str) -> dict[str, Any]:
+    """Return the mapping that ``text`` holds; ``file`` is only named in errors.
+
+    Raises:
+        ConfigError: not YAML, or not a mapping.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark else "(file)"
+        problem = getattr(error, "problem", None) or "is not YAML"
+        raise ConfigError(f"not YAML: {problem}", file=file, key=where, cure="Correct the syntax there.") from error
+    if not isinstance(content, dict):
+        raise ConfigError("is not a mapping", file=file, key="(file)", cure="Write `key: value` lines.")
+    return content
+
+
+def validate(model: type[M], content: Mapping[str, Any], file: str) -> M:
+    """Return ``content`` as ``model``.
+
+    Raises:
+        ConfigError: naming every fault; ``key`` is the first one's.
+    """
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise refuse(file, model_faults(model, error)) from error
+
+
+def model_faults(model: type[BaseModel], error: ValidationError, prefix: str = "") -> list[Fault]:
+    """Return each fault pydantic found, with the nearest valid name for an unknown key."""
+    faults: list[Fault] = []
+    for found in error.errors(include_url=False):
+        key = prefix + ".".join(str(part) for part in found["loc"])
+        if found["type"] == "extra_forbidden":
+            known = set(model.model_fields) | _nested_fields(model)
+            faults.append((key, "is not a known key", nearest(str(found["loc"][-1]), known)))
+        elif found["type"] == "missing":
+            faults.append((key, "is missing", f"Add `{found['loc'][-1]}:`."))
+        else:
+            faults.append(
+                (key, f"{found['msg'].removeprefix('Value error, ')} (found {str(found['input'])[:60]!r})", "Correct it.")
+            )
+    return faults
+
+
+def refuse(file: str, faults: Iterable[Fault]) -> ConfigError:
+    """Return one error that names every fault of a file."""
+    return refuse_all([(file, fault) for fault in faults])
+
+
+def refuse_all(faults: Sequence[tuple[str, Fault]]) -> ConfigError:
+    """Return one error that names every fault of several files; ``file`` and ``key`` are the first one's."""
+    (file, (key, message, cure)), *others = faults
+    more = "".join(f"; {'' if f == file else f + ': '}{k}: {m}. {c}" for f, (k, m, c) in others)
+    return ConfigError(message, file=file, key=key, cure=cure + more)
+
+
+def fault_of(error: ConfigError) -> Fault:
+    """Return the one fault an error names, to be gathered with others."""
+    bare = error.message.removeprefix(f"{error.file}: {error.key}: ").removesuffix(f". {error.cure}")
+    return error.key, bare, error.cure
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the cure for an unknown name: the nearest valid one, or all of them."""
+    valid = sorted(known)
+    close = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
+    return f"Did you mean {close[0]!r}?" if close else f"Valid: {', '.join(valid) or 'none'}."
+
+
+def _nested_fields(model: type[BaseModel]) -> set[str]:
+    """Field names of the models that ``model`` is made of; near enough to propose one."""
+    names: set[str] = set()
+    schema = model.model_json_schema()
+    for definition in schema.get("$defs", {}).values():
+        names |= set(definition.get("properties", {}))
+    return names

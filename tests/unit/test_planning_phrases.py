@@ -1,0 +1,408 @@
+"""What people say, and what it is understood as; what must not be understood; how a phrase file's faults are named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appliance.contracts.errors import ConfigError, Malformed
+from appliance.contracts.plant import Plant
+from appliance.planning.phrases import Phrasebook
+from tests.support.planning import PHRASES, shipped_phrasebook, shipped_plant
+
+TEMPERATURE = {"asset": "motor_3", "tag": "motor_3.temperature"}
+FAN = {"asset": "motor_3", "tag": "motor_3.fan_speed"}
+BELT = {"asset": "conveyor_3", "tag": "conveyor_3.speed"}
+
+ENGLISH: list[tuple[str, str, dict[str, Any]]] = [
+    ("what is the temperature of motor three", "read_tag", TEMPERATURE),
+    ("What's the temperature of motor 3?", "read_tag", TEMPERATURE),
+    ("WHAT IS THE TEMPERATURE OF THE MOTOR THREE", "read_tag", TEMPERATURE),
+    ("please tell me the temperature on motor three", "read_tag", TEMPERATURE),
+    ("could you please read the motor three temperature", "read_tag", TEMPERATURE),
+    ("check motor three vibration please", "read_tag", {"asset": "motor_3", "tag": "motor_3.vibration"}),
+    ("how is the load of motor three", "read_tag", {"asset": "motor_3", "tag": "motor_3.load"}),
+    ("give me the pressure at pump three", "read_tag", {"asset": "pump_3", "tag": "pump_3.pressure"}),
+    ("what is the flow of the pump three now", "read_tag", {"asset": "pump_3", "tag": "pump_3.flow"}),
+    ("what is the belt speed of conveyor three", "read_tag", BELT),
+    ("what is the speed of conveyor three", "read_tag", BELT),
+    ("read the current of conveyor three", "read_tag", {"asset": "conveyor_3", "tag": "conveyor_3.current"}),
+    ("is pump three running", "read_tag", {"asset": "pump_3", "tag": "pump_3.running"}),
+    ("is the conveyor three running now", "read_tag", {"asset": "conveyor_3", "tag": "conveyor_3.running"}),
+    (
+        "what is the temperature of pump three",
+        "read_tag",
+        {"asset": "pump_3", "quantity": "temperature", "refusal": "no_such_tag"},
+    ),
+    ("is motor three running", "read_tag", {"asset": "motor_3", "quantity": "running", "refusal": "no_such_tag"}),
+    ("list the alarms", "list_alarms", {}),
+    ("please read all the active alarms", "list_alarms", {}),
+    ("what alarms are there", "list_alarms", {}),
+    ("which alarms are active", "list_alarms", {}),
+    ("are there any alarms", "list_alarms", {}),
+    ("any open alarms?", "list_alarms", {}),
+    ("acknowledge the alarm", "acknowledge_alarm", {}),
+    ("please acknowledge all alarms", "acknowledge_alarm", {}),
+    ("I have seen the alarm.", "acknowledge_alarm", {}),
+    ("set the fan speed of motor three to eighty percent", "set_tag", {**FAN, "amount": 80, "unit": "%"}),
+    ("set the fan speed of motor 3 to 80%", "set_tag", {**FAN, "amount": 80, "unit": "%"}),
+    ("please set motor three fan speed to ninety five percent", "set_tag", {**FAN, "amount": 95, "unit": "%"}),
+    ("set motor three fan speed to ninety-five", "set_tag", {**FAN, "amount": 95}),
+    ("change the fan speed of motor three to one hundred percent please", "set_tag", {**FAN, "amount": 100, "unit": "%"}),
+    ("can you adjust the fan speed on the motor three to a hundred percent", "set_tag", {**FAN, "amount": 100, "unit": "%"}),
+    ("put the fan speed of motor three to one hundred and fifty percent", "set_tag", {**FAN, "amount": 150, "unit": "%"}),
+    ("set the fan speed of motor three to minus ten percent", "set_tag", {**FAN, "amount": -10, "unit": "%"}),
+    ("set the fan speed of motor three to 12.5 percent", "set_tag", {**FAN, "amount": 12.5, "unit": "%"}),
+    (
+        "set the belt speed of conveyor three to one point five meters per second",
+        "set_tag",
+        {**BELT, "amount": 1.5, "unit": "m/s"},
+    ),
+    ("set the speed of conveyor three to one percent", "set_tag", {**BELT, "amount": 1, "unit": "%"}),
+    ("set the fan speed of motor three to zero", "set_tag", {**FAN, "amount": 0}),
+    (
+        "set the pressure of motor three to ten bar",
+        "set_tag",
+        {"asset": "motor_3", "quantity": "pressure", "refusal": "no_such_tag", "amount": 10, "unit": "bar"},
+    ),
+    ("set the fan speed of motor three to maximum", "set_tag_to_limit", {**FAN, "limit": "high"}),
+    ("please set the fan speed of motor three to the maximum", "set_tag_to_limit", {**FAN, "limit": "high"}),
+    ("set the fan speed of motor three to full speed", "set_tag_to_limit", {**FAN, "limit": "high"}),
+    ("run the fan speed of motor three at full speed", "set_tag_to_limit", {**FAN, "limit": "high"}),
+    ("turn motor three fan speed to its minimum", "set_tag_to_limit", {**FAN, "limit": "low"}),
+    ("set the belt speed of conveyor three to minimum please", "set_tag_to_limit", {**BELT, "limit": "low"}),
+    ("create a work order for motor three", "create_work_order", {"asset": "motor_3"}),
+    ("please open a work order for the pump three", "create_work_order", {"asset": "pump_3"}),
+    ("conveyor three needs a work order", "create_work_order", {"asset": "conveyor_3"}),
+    ("yes", "confirm", {}),
+    ("Yes, please.", "confirm", {}),
+    ("go ahead", "confirm", {}),
+    ("okay", "confirm", {}),
+    ("yes confirm", "confirm", {"keyword": True}),
+    ("Yes, confirm!", "confirm", {"keyword": True}),
+    ("confirm", "confirm", {"keyword": True}),
+    ("yes I confirm", "confirm", {"keyword": True}),
+    ("no", "deny", {}),
+    ("No, thanks.", "deny", {}),
+    ("cancel that", "deny", {}),
+    ("do not do it", "deny", {}),
+    ("don't do that", "deny", {}),
+    ("never mind", "deny", {}),
+    ("repeat that please", "repeat", {}),
+    ("say that again", "repeat", {}),
+    ("what did you say?", "repeat", {}),
+    ("stop", "stop", {}),
+    ("be quiet please", "stop", {}),
+    ("are you there", "status", {}),
+    ("system status", "status", {}),
+    ("what is your status", "status", {}),
+    ("what are you waiting for", "what_pending", {}),
+    ("what was the question", "what_pending", {}),
+    ("help", "help", {}),
+    ("what can I say", "help", {}),
+]
+
+CHINESE: list[tuple[str, str, dict[str, Any]]] = [
+    ("三号电机的温度是多少", "read_tag", TEMPERATURE),
+    ("三号电机的温度是多少？", "read_tag", TEMPERATURE),
+    ("3号电机温度多少", "read_tag", TEMPERATURE),
+    ("三号 电机 的 温度 是 多少", "read_tag", TEMPERATURE),
+    ("请告诉我三号电机的温度", "read_tag", TEMPERATURE),
+    ("请读一下三号电机的温度", "read_tag", TEMPERATURE),
+    ("查询三号电机负载", "read_tag", {"asset": "motor_3", "tag": "motor_3.load"}),
+    ("三号电机的负荷怎么样", "read_tag", {"asset": "motor_3", "tag": "motor_3.load"}),
+    ("看一下三号电机的振动", "read_tag", {"asset": "motor_3", "tag": "motor_3.vibration"}),
+    ("三号泵的压力是多少", "read_tag", {"asset": "pump_3", "tag": "pump_3.pressure"}),
+    ("三号水泵的流量现在是多少", "read_tag", {"asset": "pump_3", "tag": "pump_3.flow"}),
+    ("现在三号输送带的速度是多少", "read_tag", BELT),
+    ("三号传送带的电流是多少", "read_tag", {"asset": "conveyor_3", "tag": "conveyor_3.current"}),
+    ("三号泵在运行吗", "read_tag", {"asset": "pump_3", "tag": "pump_3.running"}),
+    ("三号输送带现在在运行吗", "read_tag", {"asset": "conveyor_3", "tag": "conveyor_3.running"}),
+    ("三号泵的温度是多少", "read_tag", {"asset": "pump_3", "quantity": "温度", "refusal": "no_such_tag"}),
+    ("有哪些报警", "list_alarms", {}),
+    ("现在有报警吗", "list_alarms", {}),
+    ("有没有警报", "list_alarms", {}),
+    ("请列出所有报警", "list_alarms", {}),
+    ("查看当前的报警", "list_alarms", {}),
+    ("确认报警", "acknowledge_alarm", {}),
+    ("请确认所有报警", "acknowledge_alarm", {}),
+    ("报警知道了", "acknowledge_alarm", {}),
+    ("报警收到了", "acknowledge_alarm", {}),
+    ("把三号电机的风扇转速设为百分之八十", "set_tag", {**FAN, "amount": 80, "unit": "%"}),
+    ("请把三号电机的风扇转速设为80%", "set_tag", {**FAN, "amount": 80, "unit": "%"}),
+    ("将三号电机风扇速度调到百分之九十五", "set_tag", {**FAN, "amount": 95, "unit": "%"}),
+    ("把三号电机的风扇转速设为百分之百", "set_tag", {**FAN, "amount": 100, "unit": "%"}),
+    ("把三号电机的风扇转速设为百分之一百五十", "set_tag", {**FAN, "amount": 150, "unit": "%"}),
+    ("把三号电机的风扇转速改为五十", "set_tag", {**FAN, "amount": 50}),
+    ("设置三号电机的风扇转速为百分之三十", "set_tag", {**FAN, "amount": 30, "unit": "%"}),
+    ("把三号电机的风扇转速设到八十个百分点", "set_tag", {**FAN, "amount": 80, "unit": "%"}),
+    ("把三号输送带的速度调到一点五米每秒", "set_tag", {**BELT, "amount": 1.5, "unit": "m/s"}),
+    ("将三号传送带的速度设为1.5", "set_tag", {**BELT, "amount": 1.5}),
+    ("把三号电机的风扇转速设为零", "set_tag", {**FAN, "amount": 0}),
+    ("把三号电机的风扇转速设为最大", "set_tag_to_limit", {**FAN, "limit": "high"}),
+    ("请把三号电机的风扇转速开到全速", "set_tag_to_limit", {**FAN, "limit": "high"}),
+    ("三号电机的风扇转速调到最高", "set_tag_to_limit", {**FAN, "limit": "high"}),
+    ("把三号电机的风扇转速调到最大值", "set_tag_to_limit", {**FAN, "limit": "high"}),
+    ("把三号输送带的速度降到最低", "set_tag_to_limit", {**BELT, "limit": "low"}),
+    ("三号输送带的速度降到最小", "set_tag_to_limit", {**BELT, "limit": "low"}),
+    ("给三号电机创建工单", "create_work_order", {"asset": "motor_3"}),
+    ("请为三号泵开一张工单", "create_work_order", {"asset": "pump_3"}),
+    ("三号输送带需要工单", "create_work_order", {"asset": "conveyor_3"}),
+    ("是", "confirm", {}),
+    ("是的", "confirm", {}),
+    ("好的", "confirm", {}),
+    ("可以", "confirm", {}),
+    ("是的，确认", "confirm", {"keyword": True}),
+    ("确认", "confirm", {"keyword": True}),
+    ("我确认", "confirm", {"keyword": True}),
+    ("确认执行", "confirm", {"keyword": True}),
+    ("不", "deny", {}),
+    ("不用了", "deny", {}),
+    ("取消", "deny", {}),
+    ("不要执行", "deny", {}),
+    ("算了", "deny", {}),
+    ("请再说一遍", "repeat", {}),
+    ("你刚才说什么", "repeat", {}),
+    ("停", "stop", {}),
+    ("别说了", "stop", {}),
+    ("你在吗", "status", {}),
+    ("系统状态", "status", {}),
+    ("你在等什么", "what_pending", {}),
+    ("还有什么待确认的", "what_pending", {}),
+    ("帮助", "help", {}),
+    ("我能说什么", "help", {}),
+]
+
+NOT_UNDERSTOOD: list[tuple[str, str]] = [
+    ("", "en"),
+    ("...", "en"),
+    ("motor three", "en"),
+    ("what is the temperature of", "en"),  # a recogniser's partial path
+    ("set the fan speed of motor three to", "en"),
+    ("set the fan speed of motor three", "en"),
+    ("set the fan speed to eighty percent", "en"),
+    ("set the fan speed of motor three to eighty ninety", "en"),
+    ("set the fan speed of motor three to one fifty percent", "en"),
+    ("set the fan speed of motor three to eighty percent and stop", "en"),
+    ("what is the temperature of motor thirty three", "en"),
+    ("what is the temperature of motor four", "en"),
+    ("stop the conveyor", "en"),
+    ("stop motor three", "en"),
+    ("do not confirm", "en"),
+    ("no confirm", "en"),
+    ("yes no", "en"),
+    ("never confirm", "en"),
+    ("yes but not now", "en"),
+    ("i said yes to my colleague", "en"),
+    ("create a work order", "en"),
+    ("acknowledge motor three", "en"),
+    ("tell me a joke", "en"),
+    ("temperature motor three of", "en"),
+    ("set it to eighty percent", "en"),
+    ("不确认", "zh"),
+    ("先不要确认", "zh"),
+    ("三号电机", "zh"),
+    ("三十三号电机的温度是多少", "zh"),
+    ("四号电机的温度是多少", "zh"),
+    ("把三号电机的风扇转速设为", "zh"),
+    ("把风扇转速设为百分之八十", "zh"),
+    ("把三号电机的风扇转速设为百分之八十再停机", "zh"),
+    ("停止三号输送带", "zh"),
+    ("今天天气怎么样", "zh"),
+    ("是不是", "zh"),
+]
+
+
+@pytest.mark.req("V3", "V6", "A1")
+@pytest.mark.parametrize(("said", "intent", "slots"), ENGLISH, ids=[row[0] for row in ENGLISH])
+def test_english_is_understood(said: str, intent: str, slots: dict[str, Any]) -> None:
+    heard = shipped_phrasebook().understand(said, "en")
+    assert heard is not None
+    assert (heard.name, dict(heard.slots), heard.language, heard.text) == (intent, slots, "en", said)
+
+
+@pytest.mark.req("V3", "V6", "A1")
+@pytest.mark.parametrize(("said", "intent", "slots"), CHINESE, ids=[row[0] for row in CHINESE])
+def test_chinese_is_understood(said: str, intent: str, slots: dict[str, Any]) -> None:
+    heard = shipped_phrasebook().understand(said, "zh")
+    assert heard is not None
+    assert (heard.name, dict(heard.slots)) == (intent, slots)
+
+
+def test_the_tables_are_long_enough_and_touch_every_intent() -> None:
+    for language, table in (("en", ENGLISH), ("zh", CHINESE)):
+        assert len(table) >= 60
+        assert {intent for _, intent, _ in table} == set(shipped_phrasebook().phrases(language).file.intents)
+
+
+@pytest.mark.req("V3", "V4")
+@pytest.mark.field("FC-V08")
+@pytest.mark.parametrize(("said", "language"), NOT_UNDERSTOOD)
+def test_near_misses_are_not_understood(said: str, language: str) -> None:
+    assert shipped_phrasebook().understand(said, language) is None
+
+
+@given(st.text(max_size=60))
+@settings(max_examples=150, deadline=None)
+def test_no_text_breaks_understanding(text: str) -> None:
+    for language in ("en", "zh"):
+        shipped_phrasebook().understand(text, language)
+
+
+@given(st.lists(st.sampled_from(" ".join(said for said, _, _ in ENGLISH).split()), min_size=1, max_size=9))
+@settings(max_examples=150, deadline=None)
+def test_a_write_is_only_understood_from_a_sentence_that_says_one(words: list[str]) -> None:
+    heard = shipped_phrasebook().understand(" ".join(words), "en")
+    if heard is not None and heard.name.startswith("set_tag"):
+        assert {"set", "change", "adjust", "put", "turn", "run"} & {word.lower() for word in words}
+
+
+def test_a_very_long_text_is_not_even_tried() -> None:
+    assert shipped_phrasebook().understand("please " * 1000 + "help", "en") is None
+
+
+def test_an_unknown_language_is_named_with_those_there_are() -> None:
+    with pytest.raises(Malformed, match="'fr'; there are en, zh"):
+        shipped_phrasebook().understand("oui", "fr")
+
+
+def test_loading_does_not_import_the_matcher() -> None:
+    code = (
+        "import sys\n"
+        "from tests.support.planning import shipped_phrasebook\n"
+        "book = shipped_phrasebook()\n"
+        "assert 'hassil' not in sys.modules\n"
+        "book.prepare()\n"
+        "assert 'hassil' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=PHRASES.parents[1], timeout=60)
+
+
+# faults ----------------------------------------------------------------------------------------------------------------
+def english(**changes: Any) -> dict[str, Any]:
+    """The English phrase file with some of its sections changed."""
+    content: dict[str, Any] = yaml.safe_load((PHRASES / "en.yaml").read_text("utf-8"))
+    for section, change in changes.items():
+        content[section] = content[section] | change if isinstance(change, dict) else change
+    return content
+
+
+def one_sentence(template: str) -> dict[str, Any]:
+    return {"help": {"data": [{"sentences": [template]}]}}
+
+
+FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
+    ("unknown section", {"replys": {}}, "replys", "Did you mean 'replies'?"),
+    ("unknown intent", {"intents": {"read_tags": {"data": [{"sentences": ["hello"]}]}}},
+     "intents.read_tags", "Did you mean 'read_tag'?"),
+    ("unknown list", {"intents": one_sentence("help {asett}")}, "intents.help.data.0.sentences.0", "Did you mean 'asset'?"),
+    ("unknown rule", {"intents": one_sentence("<plaese> help")}, "intents.help.data.0.sentences.0", "Did you mean 'please'?"),
+    ("open bracket", {"intents": one_sentence("help [me")}, "intents.help.data.0.sentences.0", "Close every"),
+    ("glued word", {"intents": one_sentence("help alarm[s]")}, "intents.help.data.0.sentences.0", "write whole words"),
+    ("empty", {"intents": one_sentence(" ")}, "intents.help.data.0.sentences.0", "Write a sentence"),
+    ("no asset", {"intents": {"create_work_order": {"data": [{"sentences": ["work order"]}]}}},
+     "intents.create_work_order.data.0.sentences.0", "gives the asset"),
+    ("no amount", {"intents": {"set_tag": {"data": [{"sentences": ["set <setpoint>"]}]}}},
+     "intents.set_tag.data.0.sentences.0", "gives the amount"),
+    ("bad limit", {"intents": {"set_tag_to_limit": {"data": [{"sentences": ["max <setpoint>"], "slots": {"limit": "hihg"}}]}}},
+     "intents.set_tag_to_limit.data.0.slots.limit", "Did you mean 'high'?"),
+    ("rule circle", {"expansion_rules": {"please": "[<point2>]", "point2": "<please>"}},
+     "expansion_rules.please", "without itself"),
+    ("unknown plant list", {"lists": {"asset": {"plant": "asset"}}}, "lists.asset.plant", "Correct it"),
+    ("two sources", {"lists": {"asset": {"plant": "assets", "values": ["x"]}}}, "lists.asset", "exactly one of"),
+    ("unknown reply", {"replies": {"canceled": "x"}}, "replies.canceled", "Did you mean 'cancelled'?"),
+    ("unknown placeholder", {"replies": {"refused": "No. {wy}"}}, "replies.refused", "Did you mean 'why'?"),
+    ("unpaired brace", {"replies": {"refused": "No. {why"}}, "replies.refused", "Pair the braces"),
+    ("unit without number", {"units": {"%": {"hear": ["percent"], "say": "percent"}}}, "units.%", "say must contain {n}"),
+    ("wrong language", {"language": "de"}, "language", "Write `language: en`"),
+]  # fmt: skip
+
+
+@pytest.mark.field("FC-O03")
+@pytest.mark.parametrize(("changes", "key", "cure"), [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
+def test_a_fault_names_file_key_and_cure(changes: dict[str, Any], key: str, cure: str, tmp_path: Path) -> None:
+    path = tmp_path / "en.yaml"
+    content = english()
+    content |= {k: content[k] | v if isinstance(v, dict) and k in content else v for k, v in changes.items()}
+    path.write_text(yaml.safe_dump(content, allow_unicode=True), "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        Phrasebook.load(tmp_path, shipped_plant())
+    assert caught.value.file == str(path)
+    assert caught.value.key == key
+    assert cure in str(caught.value)
+
+
+def test_all_faults_of_a_file_are_named_at_once(tmp_path: Path) -> None:
+    content = english(replies={"canceled": "x", "refused": "{wy}"}, intents=one_sentence("help {asett}"))
+    del content["replies"]["stop"]
+    (tmp_path / "en.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        Phrasebook.load(tmp_path, shipped_plant())
+    for key in ("replies.canceled", "replies.refused", "replies.stop: is missing", "intents.help"):
+        assert key in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"), [("language: [", "line 1"), ("- a", "(file)"), ("language: en\nintents: {}", "intents")]
+)
+def test_a_broken_file_is_named(text: str, key: str, tmp_path: Path) -> None:
+    (tmp_path / "en.yaml").write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        Phrasebook.load(tmp_path, shipped_plant())
+    assert caught.value.key == key
+
+
+def test_a_folder_without_phrases_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no phrase file"):
+        Phrasebook.load(tmp_path, shipped_plant())
+
+
+def _changed_plant(change: Any) -> Plant:
+    content = shipped_plant().model_dump(mode="json")
+    change(content)
+    return Plant.model_validate(content)
+
+
+def test_two_assets_of_one_name_are_refused() -> None:
+    def rename(content: dict[str, Any]) -> None:
+        content["assets"][1]["spoken"]["en"] = ["Motor three"]
+
+    with pytest.raises(ConfigError, match="'Motor three' is also a name of motor_3"):
+        Phrasebook.load(PHRASES, _changed_plant(rename))
+
+
+def test_two_tags_of_one_asset_with_one_name_are_refused() -> None:
+    def rename(content: dict[str, Any]) -> None:
+        content["tags"][1]["spoken"]["en"] = ["temperature"]
+
+    with pytest.raises(ConfigError, match=r"is also a name of motor_3\.temperature"):
+        Phrasebook.load(PHRASES, _changed_plant(rename))
+
+
+@pytest.mark.field("FC-V12")
+def test_a_unit_that_must_be_said_and_has_no_words_is_refused() -> None:
+    def rename(content: dict[str, Any]) -> None:
+        content["tags"][0]["unit"] = "furlong"
+
+    with pytest.raises(ConfigError, match=r"the unit 'furlong' of motor_3\.temperature has no words"):
+        Phrasebook.load(PHRASES, _changed_plant(rename))
+
+
+def test_a_tag_without_a_name_cannot_be_spoken_of() -> None:
+    assert shipped_phrasebook().understand("what is the reset of motor three", "en") is None
+
+
+def test_a_reply_without_its_value_is_malformed() -> None:
+    book = shipped_phrasebook()
+    assert book.reply("refused", "en", why="Too much.") == "I cannot do that. Too much."
+    with pytest.raises(Malformed, match="needs 'why'"):
+        book.reply("refused", "en")
+    with pytest.raises(Malformed, match="no reply 'refuse'"):
+        book.reply("refuse", "en")
