@@ -1,0 +1,1 @@
+"""The local API: what a technician's tools ask the running core."""

@@ -18,12 +18,16 @@ class OperationLane(StrEnum):
     P4 = "P4"
 
 
+GENESIS_HASH = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One entry. ``seq`` is contiguous from 1 within (origin, lane); ``hash`` chains over the one before.
 
     hash = SHA-256(prev_hash + canonical JSON of [origin, lane, seq, kind, entity, at_utc, clock_synced, payload digest]),
-    where the payload digest is SHA-256 of the payload's canonical JSON.
+    where the payload digest is SHA-256 of the payload's canonical JSON. ``foundation.hash_chain`` computes it.
+    The first entry's ``prev_hash`` is ``GENESIS_HASH``.
     """
 
     origin: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
+from math import isfinite
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -37,7 +38,10 @@ class DataType(StrEnum):
 
 
 class WordOrder(StrEnum):
-    """Byte and word order of multi-register values: ABCD is big-endian both ways, CDAB swaps words."""
+    """Byte and word order of multi-register values: ABCD is big-endian both ways, CDAB swaps words.
+
+    A value of one register is always big-endian, as Modbus itself says (Application Protocol 1.1b3, section 4.2).
+    """
 
     ABCD = "ABCD"
     BADC = "BADC"
@@ -63,10 +67,21 @@ class Tag(_Frozen):
     writable: bool = False
     low: float | None = None
     high: float | None = None
+    sentinels: list[int] = Field(
+        default_factory=list,
+        description="unsigned raw values by which the device says 'no measurement', such as 0x8000 or 0xFFFF",
+    )
     spoken: dict[str, list[str]] = Field(description="language -> names people say, first one is said back")
 
     @model_validator(mode="after")
-    def _writable_needs_limits(self) -> Tag:
+    def _is_consistent(self) -> Tag:
+        bits = self.kind in (RegisterKind.COIL, RegisterKind.DISCRETE_INPUT)
+        if bits and self.type is not DataType.BOOL:
+            raise ValueError(f"tag {self.name}: a {self.kind} holds a bool, not {self.type}")
+        if not isfinite(self.scale) or not isfinite(self.offset) or self.scale == 0:
+            raise ValueError(f"tag {self.name}: scale and offset must be finite, scale not 0")
+        if self.low is not None and self.high is not None and not self.low <= self.high:
+            raise ValueError(f"tag {self.name}: low must not be above high")
         if self.writable and self.kind in (RegisterKind.DISCRETE_INPUT, RegisterKind.INPUT_REGISTER):
             raise ValueError(f"tag {self.name}: a {self.kind} cannot be writable; use a coil or holding_register")
         if self.writable and self.type is not DataType.BOOL and (self.low is None or self.high is None):

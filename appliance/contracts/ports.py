@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from appliance.contracts.admission import Admission, Admitted, Request
 from appliance.contracts.alarm import AlarmEvent
 from appliance.contracts.delivery import Delivery
 from appliance.contracts.memory import MemoryDraft, Recall
 from appliance.contracts.operation import Operation
 from appliance.contracts.reading import Reading, Value, WriteReceipt
 from appliance.contracts.speech import Grammar, SpeechReceipt, Utterance
+from appliance.contracts.store import Transaction
 
 
 class FieldBus(Protocol):
@@ -41,6 +43,20 @@ class FieldBus(Protocol):
 
         Raises:
             Unavailable: the PLC does not answer.
+            Refused: the plant model declares no event log.
+        """
+        ...
+
+
+class Admitter(Protocol):
+    """The gate: one durable queue behind every door."""
+
+    async def admit(self, request: Request, also: Callable[[Transaction, Admission], None] | None = None) -> Admitted:
+        """Return once the request is on disk. ``also`` runs in the same transaction, for new admissions only.
+
+        Raises:
+            Refused: the duplicate key is known with other content.
+            Unavailable: the queue is full.
         """
         ...
 
@@ -48,7 +64,7 @@ class FieldBus(Protocol):
 class AlarmSink(Protocol):
     """Where a source hands an alarm event in."""
 
-    async def admit(self, event: AlarmEvent) -> None:
+    async def admit(self, event: AlarmEvent) -> Admitted:
         """Return only after the event is durable; the source may then acknowledge it to whoever sent it."""
         ...
 
@@ -60,7 +76,9 @@ class Mouth(Protocol):
         """Play ``lead`` then ``text`` and return when the last frame was handed to the device.
 
         Raises:
-            Unavailable: no voice process or no device; nothing was played, or it is not known how much.
+            Unavailable: no voice process or no device. The fact ``may_have_played`` is true when some of it may have sounded;
+                without it nothing was played.
+            Malformed: it can never be said (empty, or in a script the voice does not have).
         """
         ...
 
@@ -131,8 +149,38 @@ class CoordinatorLink(Protocol):
         """
         ...
 
+    async def heads(self) -> Mapping[str, tuple[int, str]]:
+        """Return ``{lane: (highest sequence, its hash)}`` of what it holds of this device. Raises as :meth:`push`."""
+        ...
+
     async def pull(self, after: int) -> tuple[int, Sequence[Mapping[str, Any]]]:
-        """Return the new cursor and the changes after ``after`` meant for this device."""
+        """Return the new cursor and the changes after ``after`` meant for this device, each with its ``position``.
+
+        Raises:
+            Unavailable: not reached.
+            Refused: the device is not known, or (fact ``reason`` ``cursor_ahead``) the feed ends before ``after``.
+        """
+        ...
+
+
+class Reachability(Protocol):
+    """Whether the coordinator can be reached, as those who try find out."""
+
+    @property
+    def is_online(self) -> bool:
+        """False from a loss until the coordinator is back."""
+        ...
+
+    async def reached(self) -> None:
+        """Say that the coordinator answered."""
+        ...
+
+    async def missed(self, why: str) -> None:
+        """Say that it did not."""
+        ...
+
+    async def until_online(self) -> None:
+        """Return as soon as :attr:`is_online`."""
         ...
 
 

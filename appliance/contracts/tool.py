@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel
 
+from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
 
 
@@ -31,7 +32,7 @@ class EffectDisposition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaContract:
-    """Input and output models; the three lists are checked against their JSON Schema at load."""
+    """Input and output models. The three lists are about ``arguments`` and are checked against its JSON Schema at load."""
 
     arguments: type[BaseModel]
     result: type[BaseModel]
@@ -129,6 +130,24 @@ class VerifiableTool(Tool, Protocol):
         Raises:
             Unavailable: the evidence cannot be had now; ask again later.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An entry for the operation log, written in the transaction that records the effect as applied."""
+
+    lane: OperationLane
+    kind: str
+    entity: str
+    payload: Mapping[str, Any]
+
+
+class RecordedTool(Tool, Protocol):
+    """A tool whose applied effect is told to the coordinator as a record of its own."""
+
+    def record_of(self, call: ToolCall, value: Mapping[str, Any]) -> Record:
+        """Return the record of an applied call; ``value`` are the result's fields."""
         ...
 
 

@@ -79,7 +79,7 @@ class Turn:
     """One interaction as stored.
 
     ``context`` is the JSON the plan's templates read: ``alarm``, ``slots``, ``said`` … ``state_hash`` is SHA-256
-    over the snapshot in ``session.snapshot``. ``lifespan_s`` is the remaining lifespan at ``updated_utc``.
+    over the snapshot in ``store.snapshot``. ``lifespan_s`` is the remaining lifespan at ``updated_utc``.
     """
 
     id: str

@@ -17,20 +17,30 @@ _STEADY_S = 60.0  # a service that ran this long has recovered: its backoff star
 
 @dataclass(slots=True)
 class Degraded:
-    """Named reasons why the appliance is less than whole; shown by status and health."""
+    """Named reasons why the appliance is less than whole; shown by status and health.
+
+    ``listeners`` are told of each change on the event loop: the part, and why (empty when it is whole again).
+    """
 
     reasons: dict[str, str] = field(default_factory=dict)
+    listeners: list[Callable[[str, str], None]] = field(default_factory=list)
 
     def mark(self, part: str, why: str) -> None:
         """Say that ``part`` is degraded, and why. Logged once per change."""
         if self.reasons.get(part) != why:
             self.reasons[part] = why
             log.warning("degraded", extra={"part": part, "why": why})
+            self._tell(part, why)
 
     def clear(self, part: str) -> None:
         """Say that ``part`` is whole again."""
         if self.reasons.pop(part, None) is not None:
             log.info("recovered", extra={"part": part})
+            self._tell(part, "")
+
+    def _tell(self, part: str, why: str) -> None:
+        for listener in self.listeners:
+            listener(part, why)
 
 
 async def supervise(name: str, run: Callable[[], Awaitable[None]], clock: Clock, degraded: Degraded) -> None:

@@ -1,0 +1,1 @@
+"""Is the appliance well: word to systemd, watchdogs, vital signs, the doctor."""

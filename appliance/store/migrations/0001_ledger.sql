@@ -75,6 +75,7 @@ CREATE TABLE turn (
     failure TEXT NOT NULL,
     state_hash TEXT NOT NULL,
     lifespan_s REAL NOT NULL,
+    spent_s REAL NOT NULL DEFAULT 0,   -- running time used; stands still while a question is open and while the appliance is down
     offline INTEGER NOT NULL CHECK (offline IN (0, 1)),
     opened_utc TEXT NOT NULL,
     updated_utc TEXT NOT NULL

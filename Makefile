@@ -1,0 +1,47 @@
+# Floorhand. `make` alone lists what can be made.
+SHELL := /bin/sh
+PYTHON ?= python3
+RUN := .venv/bin/python
+ARGS ?=
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test demo run test check lock requirements crash clean
+
+help:  ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## Install what running needs: Debian packages, .venv, pinned Python packages
+	@tools/setup.sh run
+
+setup-test:
+	@tools/setup.sh test
+
+demo: setup  ## Run the whole story unattended; ends with one JSON summary
+	@$(RUN) -m demo $(ARGS)
+
+run: setup  ## Start the same site and stay: you type or speak
+	@$(RUN) -m demo --interactive $(ARGS)
+
+test: setup-test  ## Set up and run the tests (ARGS="-k name" picks some)
+	@$(RUN) -m pytest $(ARGS)
+
+check: setup-test  ## Format, lint, types, import directions, tests
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	.venv/bin/lint-imports
+	$(RUN) -m pytest
+
+crash: setup-test  ## Only the tests that kill the core and start it again
+	@$(RUN) -m pytest tests/crash $(ARGS)
+
+requirements:  ## Which requirement rows and field cases have tests, which are not built yet
+	@$(PYTHON) tools/requirements_report.py $(ARGS)
+
+lock:  ## Pin the newest allowed versions again, with hashes
+	@tools/lock.sh
+
+clean:  ## Remove everything that was made here
+	rm -rf .venv var/demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

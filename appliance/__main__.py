@@ -1,0 +1,130 @@
+"""``floorhand`` and ``python -m appliance``: the one place that knows both the commands and what they start."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from appliance.version import VERSION
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. ``--version`` loads nothing else."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if list(arguments) == ["--version"]:
+        sys.stdout.write(f"floorhand {VERSION}\n")
+        return 0
+    import os
+
+    from appliance.cli.actions import LocalActions
+    from appliance.cli.main import run_cli
+
+    def find_socket(folder: Path) -> Path:
+        from appliance.settings import find_socket
+
+        return find_socket(folder, os.environ)
+
+    def find_models_dir(folder: Path) -> Path:
+        from appliance.settings import MODELS_FOLDER, find_data_dir
+
+        return find_data_dir(folder, os.environ) / MODELS_FOLDER
+
+    actions = LocalActions(
+        find_socket=find_socket,
+        run=_run,
+        coordinator=_coordinate,
+        check_config=_check_config,
+        show_config=_show_config,
+        examine=_examine,
+        list_models=_list_models,
+        find_models_dir=find_models_dir,
+    )
+    return run_cli(actions, arguments)
+
+
+def _run(folder: Path) -> int:
+    """Serve until told to stop. Raises ConfigError when neither the configuration nor its last good copy can be used."""
+    import asyncio
+    import os
+
+    from appliance.foundation.log import start_logging
+    from appliance.settings_last_good import settings_for_service
+
+    start_logging("info")
+    settings = settings_for_service(folder, os.environ)
+    start_logging(settings.log_level)
+    from appliance.app import serve
+
+    return asyncio.run(serve(settings))
+
+
+def _coordinate(given: Mapping[str, Any]) -> int:
+    """Serve as the coordinator until told to stop; says its port in one JSON line once it listens."""
+    import asyncio
+    import json
+
+    from pydantic import ValidationError
+
+    from appliance.contracts.errors import ConfigError
+    from appliance.coordinator.service import serve
+    from appliance.coordinator.settings import CoordinatorSettings
+    from appliance.foundation.log import start_logging
+
+    try:
+        settings = CoordinatorSettings(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, first["loc"])) or "options"
+        raise ConfigError(first["msg"], file="floorhand coordinator", key=key, cure="See --help.") from error
+
+    def ready(port: int) -> None:
+        sys.stdout.write(json.dumps({"event": "ready", "host": settings.host, "port": port}) + "\n")
+        sys.stdout.flush()
+
+    start_logging("info")
+    asyncio.run(serve(settings, ready=ready))
+    return 0
+
+
+def _check_config(folder: Path) -> Mapping[str, Any]:
+    import os
+
+    from appliance.settings_last_good import check_settings
+
+    settings = check_settings(folder, os.environ)
+    return {"folder": str(settings.folder), "languages": settings.languages, "tags": len(settings.plant.tags)}
+
+
+def _show_config(folder: Path) -> Mapping[str, Any]:
+    import os
+
+    from appliance.settings import load_settings
+
+    shown: dict[str, Any] = load_settings(folder, os.environ).model_dump(mode="json")
+    return shown
+
+
+def _examine(folder: Path) -> Sequence[Mapping[str, Any]]:
+    import os
+    from dataclasses import asdict
+
+    from appliance.foundation.system_clock import SystemClock
+    from appliance.health.doctor import examine
+    from appliance.settings_subject import subject_of
+
+    return [asdict(finding) for finding in examine(subject_of(folder, os.environ), SystemClock())]
+
+
+def _list_models(folder: Path) -> Sequence[Mapping[str, Any]]:
+    import os
+
+    from appliance.settings import load_settings
+
+    settings = load_settings(folder, os.environ)
+    return [settings.describe_model(name, path) for name, path in sorted(settings.model_places().items())]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

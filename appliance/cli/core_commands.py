@@ -1,0 +1,96 @@
+"""``floorhand run | coordinator | status | doctor | ask | speak``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from appliance.cli import paper
+from appliance.cli.exit_codes import OK, PROBLEM
+from appliance.cli.options import AsJson, Config, actions_of, service_of
+
+Text = Annotated[str, typer.Argument(help="The sentence.")]
+Language = Annotated[str, typer.Option("--language", help="Language of the text; the appliance's own by default.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    for command in (run, coordinator, status, doctor, ask, speak):
+        app.command()(command)
+
+
+def run(context: typer.Context, config: Config) -> int:
+    """Run the appliance until it is told to stop. Logs go to standard error as JSON lines."""
+    return actions_of(context).run(config)
+
+
+def coordinator(
+    context: typer.Context,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="TCP port; 0 takes a free one.")] = None,
+    database: Annotated[str | None, typer.Option(help="SQLite file or postgresql:// URL.")] = None,
+    admin_token_file: Annotated[Path | None, typer.Option(help="File with the administrator's token, made if missing.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate chain.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM private key.")] = None,
+) -> int:
+    """Run the central service that appliances sync with."""
+    given = {
+        "host": host,
+        "port": port,
+        "database": database,
+        "admin_token_file": admin_token_file,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+    }
+    return actions_of(context).coordinator({name: value for name, value in given.items() if value is not None})
+
+
+def status(context: typer.Context, config: Config, as_json: AsJson = False) -> int:
+    """Show what the running appliance says of itself. Exit code 1 while a part of it is degraded."""
+    now = service_of(context, config).get("/v1/status")
+    paper.show_facts(now, as_json=as_json)
+    return OK if now["ready"] and not now["degraded"] else PROBLEM
+
+
+def doctor(context: typer.Context, config: Config, as_json: AsJson = False) -> int:
+    """Examine machine, configuration and links. Exit code 1 with any finding; safe while the service runs."""
+    findings = actions_of(context).examine(config)
+    if as_json:
+        paper.show_json({"ok": all(each["ok"] for each in findings), "findings": list(findings)})
+    else:
+        for each in findings:
+            paper.say(f"{'ok     ' if each['ok'] else 'PROBLEM'}  {each['check']}: {each['detail']}")
+            if not each["ok"]:
+                paper.say(f"         cure: {each['cure']}")
+    return OK if all(each["ok"] for each in findings) else PROBLEM
+
+
+def ask(
+    context: typer.Context,
+    text: Text,
+    config: Config,
+    language: Language = "",
+    wait_s: Annotated[float, typer.Option("--wait", min=0, max=120, help="Seconds to wait for the answer.")] = 30.0,
+    as_json: AsJson = False,
+) -> int:
+    """Say TEXT to the appliance as if it had been heard. Exit code 1 when what was asked failed."""
+    body = {"text": text, "language": language, "wait_s": wait_s}
+    answer = service_of(context, config).post("/v1/ask", body, wait_s=wait_s)
+    if as_json:
+        paper.show_json(answer)
+    else:
+        for reply in answer.get("replies", []):
+            paper.say(str(reply))
+        paper.say(f"({answer['turn'] or 'no turn yet'}: {answer['state'] or 'waiting'})")
+    return PROBLEM if answer["outcome"] in ("failed", "refused") else OK
+
+
+def speak(context: typer.Context, text: Text, config: Config, language: Language = "", as_json: AsJson = False) -> None:
+    """Have the appliance say TEXT."""
+    delivery = service_of(context, config).post("/v1/speak", {"text": text, "language": language})
+    if as_json:
+        paper.show_json(delivery)
+    else:
+        paper.say(f"queued as {delivery['delivery']}")

@@ -1,0 +1,156 @@
+"""Groups that show the ledger: alarms, sessions, turns, deliveries, unknowns, sync."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from appliance.cli import paper
+from appliance.cli.options import AsJson, Config, Limit, service_of
+
+_ACTIONS = {"position": "#", "step_id": "step", "tool": "tool", "state": "state", "result": "result"}
+_EFFECTS = {"action_id": "action", "tool": "tool", "status": "effect", "was_unknown": "was unknown", "settled_by": "settled by"}
+_DELIVERIES = {"id": "id", "channel": "channel", "status": "status", "attempts": "tries", "lead": "lead", "text": "text"}
+
+
+class Verdict(StrEnum):
+    """How an unknown ended, in a person's word."""
+
+    DONE = "done"
+    NOT_DONE = "not-done"
+    INTERRUPTED = "interrupted"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the groups."""
+    groups: tuple[tuple[str, str, dict[str, Callable[..., Any]]], ...] = (
+        ("alarms", "Alarms.", {"list": list_alarms}),
+        ("sessions", "Conversations.", {"list": list_sessions}),
+        ("turns", "Turns of conversations.", {"list": list_turns, "show": show_turn}),
+        ("deliveries", "What was said or sent.", {"list": list_deliveries}),
+        ("unknowns", "What nobody knows the end of.", {"list": list_unknowns, "settle": settle_unknown}),
+        ("sync", "The operation log.", {"status": sync_status}),
+    )
+    for name, help_text, commands in groups:
+        group = typer.Typer(no_args_is_help=True, help=help_text)
+        for verb, command in commands.items():
+            group.command(verb)(command)
+        app.add_typer(group, name=name)
+
+
+def list_alarms(
+    context: typer.Context,
+    config: Config,
+    everything: Annotated[bool, typer.Option("--all", help="Also those back to normal.")] = False,
+    limit: Limit = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show live alarms."""
+    rows = service_of(context, config).get("/v1/alarms", live=not everything, limit=limit)
+    columns = {
+        "alarm_id": "alarm",
+        "asset": "asset",
+        "priority": "priority",
+        "state": "state",
+        "value": "value",
+        "unit": "unit",
+        "raised_utc": "raised",
+        "session_id": "session",
+    }
+    paper.show_rows(rows, columns, as_json=as_json, empty="no alarm is live")
+
+
+def list_sessions(context: typer.Context, config: Config, limit: Limit = 100, as_json: AsJson = False) -> None:
+    """Show conversations, newest first."""
+    rows = service_of(context, config).get("/v1/sessions", limit=limit)
+    columns = {
+        "id": "session",
+        "lane": "lane",
+        "state": "state",
+        "turns": "turns",
+        "opened_utc": "opened",
+        "last_turn_utc": "last turn",
+    }
+    paper.show_rows(rows, columns, as_json=as_json, empty="no conversation yet")
+
+
+def list_turns(
+    context: typer.Context,
+    config: Config,
+    session: Annotated[str | None, typer.Option("--session", help="Only of this conversation.")] = None,
+    limit: Limit = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show turns, newest first."""
+    rows = service_of(context, config).get("/v1/turns", session=session, limit=limit)
+    columns = {
+        "id": "turn",
+        "session_id": "session",
+        "state": "state",
+        "intent": "intent",
+        "actions_done": "done",
+        "actions": "of",
+        "offline": "offline",
+        "failure": "failure",
+        "updated_utc": "updated",
+    }
+    paper.show_rows(rows, columns, as_json=as_json, empty="no turn yet")
+
+
+def show_turn(
+    context: typer.Context, turn: Annotated[str, typer.Argument(help="Turn id.")], config: Config, as_json: AsJson = False
+) -> None:
+    """Show one turn whole: its actions, effects and what was said."""
+    found = service_of(context, config).get(f"/v1/turns/{turn}")
+    if as_json:
+        paper.show_json(found)
+        return
+    parts = ("plan", "context", "actions", "effects", "confirmations", "deliveries")
+    paper.show_facts({name: value for name, value in found.items() if name not in parts}, as_json=False)
+    for name, columns in (("actions", _ACTIONS), ("effects", _EFFECTS), ("deliveries", _DELIVERIES)):
+        paper.say(f"\n{name}:")
+        paper.show_rows(found[name], columns, as_json=False, empty="none")
+
+
+def list_deliveries(context: typer.Context, config: Config, limit: Limit = 100, as_json: AsJson = False) -> None:
+    """Show what was said or sent, newest first."""
+    rows = service_of(context, config).get("/v1/deliveries", limit=limit)
+    paper.show_rows(rows, _DELIVERIES, as_json=as_json, empty="nothing was said yet")
+
+
+def list_unknowns(context: typer.Context, config: Config, as_json: AsJson = False) -> None:
+    """Show work whose end is unknown; each waits for `settle`."""
+    rows = service_of(context, config).get("/v1/unknowns")
+    columns = {"id": "id", "kind": "kind", "what": "what", "arguments": "arguments", "since_utc": "since", "turn_id": "turn"}
+    paper.show_rows(rows, columns, as_json=as_json, empty="nothing is unknown")
+
+
+def settle_unknown(
+    context: typer.Context,
+    identity: Annotated[str, typer.Argument(metavar="ID", help="As `unknowns list` shows it.")],
+    verdict: Annotated[Verdict, typer.Option("--as", help="How it ended.")],
+    config: Config,
+    note: Annotated[str, typer.Option("--note", help="Why you know.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say how an unknown ended. Your name is recorded with it."""
+    body = {"verdict": str(verdict), "note": note, "by": getpass.getuser()}
+    settled = service_of(context, config).post(f"/v1/unknowns/{identity}/settle", body)
+    if as_json:
+        paper.show_json(settled)
+    else:
+        paper.say(f"{identity} settled as {verdict}")
+
+
+def sync_status(context: typer.Context, config: Config, as_json: AsJson = False) -> None:
+    """Show how much of the operation log the coordinator holds, lane by lane."""
+    state = service_of(context, config).get("/v1/sync")
+    if as_json:
+        paper.show_json(state)
+        return
+    columns = {"lane": "lane", "local": "written here", "acknowledged": "at coordinator", "pending": "to go"}
+    paper.show_rows(state["lanes"], columns, as_json=False, empty="no operation yet")

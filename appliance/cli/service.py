@@ -1,0 +1,73 @@
+"""The running service as the commands see it: HTTP over its Unix socket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from appliance.cli.exit_codes import NOT_REACHABLE, PROBLEM, TRY_LATER
+from appliance.foundation.unix_socket import refusal_of
+
+_QUICK_S = 10.0  # every answer but that of `ask` comes from the ledger or one field read
+_TRY_AGAIN_STATUS = frozenset({429, 503, 507})
+
+
+class CommandFault(Exception):
+    """A command that ends with a message, a cure and an exit code."""
+
+    def __init__(self, exit_code: int, code: str, message: str, cure: str = "", facts: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.exit_code, self.code, self.message, self.cure, self.facts = exit_code, code, message, cure, facts or {}
+
+
+class Service:
+    """Asks the local API. Every method raises CommandFault when there is no service or it says no."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def get(self, path: str, **query: Any) -> Any:
+        """GET; a query value of None is left out."""
+        return self._ask("GET", path, _QUICK_S, params={k: v for k, v in query.items() if v is not None})
+
+    def post(self, path: str, body: Mapping[str, Any], *, wait_s: float = 0.0) -> Any:
+        """POST a JSON body; ``wait_s`` is how long the service itself may wait before it answers."""
+        return self._ask("POST", path, _QUICK_S + wait_s, json=dict(body))
+
+    def _ask(self, method: str, path: str, timeout_s: float, **arguments: Any) -> Any:
+        if refusal := refusal_of(self._socket):
+            raise self._not_reachable(refusal)
+        try:
+            transport = httpx.HTTPTransport(uds=str(self._socket))
+            with httpx.Client(transport=transport, base_url="http://floorhand", timeout=timeout_s) as http:
+                answer = http.request(method, path, **arguments)
+        except httpx.TimeoutException as error:
+            cure = "See `systemctl status floorhand` and its journal."
+            raise CommandFault(TRY_LATER, "timeout", f"the service did not answer within {timeout_s:g} s", cure) from error
+        except httpx.HTTPError as error:
+            raise self._not_reachable(error) from error
+        if answer.status_code == 503 and path == "/v1/health":
+            return answer.json()  # not ready is an answer here
+        if answer.is_success:
+            return answer.json()
+        raise _refusal(answer)
+
+    def _not_reachable(self, error: Exception) -> CommandFault:
+        if isinstance(error, PermissionError):
+            cure = "Run it as a member of the group that owns the socket, or with sudo."
+            return CommandFault(NOT_REACHABLE, "not_reachable", f"{self._socket} may not be opened", cure)
+        cure = "Start it with `systemctl start floorhand` or `floorhand run`; `floorhand doctor` says more."
+        return CommandFault(NOT_REACHABLE, "not_reachable", f"no service answers at {self._socket}", cure)
+
+
+def _refusal(answer: httpx.Response) -> CommandFault:
+    exit_code = TRY_LATER if answer.status_code in _TRY_AGAIN_STATUS else PROBLEM
+    try:
+        told = answer.json()
+    except ValueError:
+        return CommandFault(exit_code, "http", f"the service answered {answer.status_code}")
+    cure = f"Try again in {answer.headers['Retry-After']} s." if "Retry-After" in answer.headers else ""
+    return CommandFault(exit_code, told.get("code", "http"), told.get("message", answer.reason_phrase), cure, told.get("facts"))

@@ -1,0 +1,66 @@
+"""Our errors as HTTP answers: ``{"code", "message", "facts"}`` with a status that says what the caller may do."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from appliance.contracts.errors import (
+    Corrupt,
+    FloorhandError,
+    Malformed,
+    Refused,
+    StorageFullError,
+    Unavailable,
+    Uncertain,
+)
+
+# First match counts, so a class stands before the one it descends from.
+_STATUS: tuple[tuple[type[FloorhandError], int], ...] = (
+    (StorageFullError, 507),  # insufficient storage
+    (Unavailable, 429),  # too many requests: try again after Retry-After
+    (Refused, 409),  # conflict: as things are, no
+    (Malformed, 422),
+    (Uncertain, 502),  # the other side did not answer; read back
+    (Corrupt, 500),
+    (FloorhandError, 500),
+)
+
+
+def add_error_answers(api: FastAPI) -> None:
+    """Make ``api`` answer errors in one form."""
+
+    async def ours(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, FloorhandError)
+        status = next(number for kind, number in _STATUS if isinstance(error, kind))
+        headers = {}
+        if isinstance(error, Unavailable):
+            headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+        return _answer(status, error.code, error.message, error.facts, headers)
+
+    async def invalid(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        faults = [{"key": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in error.errors()]
+        message = "; ".join(f"{each['key']}: {each['message']}" for each in faults)
+        return _answer(422, Malformed.code, message, {"faults": faults}, {})
+
+    async def other(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http")
+        return _answer(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}", {}, {})
+
+    api.add_exception_handler(FloorhandError, ours)
+    api.add_exception_handler(RequestValidationError, invalid)
+    api.add_exception_handler(HTTPException, other)
+
+
+def _answer(status: int, code: str, message: str, facts: Mapping[str, Any], headers: Mapping[str, str]) -> JSONResponse:
+    plain = json.loads(json.dumps(facts, default=str))  # facts are for records and may hold enums, paths, times
+    return JSONResponse({"code": code, "message": message, "facts": plain}, status, dict(headers))

@@ -1,0 +1,138 @@
+"""Every address of the local API. Reading addresses ask the ledger, acting ones ask the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from appliance.console.answers import add_error_answers
+from appliance.contracts.admission import AdmissionStatus
+from appliance.contracts.delivery import DeliveryStatus
+from appliance.contracts.ports import Core
+from appliance.contracts.store import Ledger
+from appliance.store import views
+from appliance.version import VERSION
+
+ReadVitals = Callable[[], Mapping[str, Any]]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+_LONGEST_WAIT_S = 120.0  # beyond the bound of any turn's first answer; a client that wants more asks again
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Sentence(_Body):
+    """Something to be said to the appliance, or by it."""
+
+    text: str = Field(min_length=1, max_length=2000)
+    language: str = Field(default="", max_length=16, description="empty: the appliance's own")
+
+
+class Asked(Sentence):
+    """A typed utterance and how long its answer is waited for."""
+
+    wait_s: float = Field(default=30.0, ge=0, le=_LONGEST_WAIT_S)
+
+
+class Settlement(_Body):
+    """A person's word on how an unknown ended."""
+
+    verdict: Literal["done", "not-done", "interrupted"]
+    note: str = Field(default="", max_length=2000)
+    by: str = Field(min_length=1, max_length=100)
+
+
+def build_api(core: Core, ledger: Ledger, read_vitals: ReadVitals, *, language: str) -> FastAPI:
+    """Return the API. ``language`` is used where a caller names none."""
+    api = FastAPI(title="Floorhand", version=VERSION, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
+    add_error_answers(api)
+    _add_state(api, core, read_vitals)
+    _add_ledger(api, ledger)
+    _add_acts(api, core, language)
+    return api
+
+
+def _add_state(api: FastAPI, core: Core, read_vitals: ReadVitals) -> None:
+    @api.get("/v1/status")
+    async def status() -> Mapping[str, Any]:
+        return core.status()
+
+    @api.get("/v1/health")
+    async def health(response: Response) -> Mapping[str, Any]:
+        now = core.status()
+        if not now["ready"]:
+            response.status_code = 503
+        return {"ready": now["ready"], "degraded": now["degraded"], "vitals": read_vitals()}
+
+
+def _add_ledger(api: FastAPI, ledger: Ledger) -> None:
+    @api.get("/v1/alarms")
+    async def alarms(live: bool = False, limit: Limit = 100) -> list[views.Shown]:
+        return await views.alarms(ledger, live_only=live, limit=limit)
+
+    @api.get("/v1/sessions")
+    async def sessions(limit: Limit = 100) -> list[views.Shown]:
+        return await views.sessions(ledger, limit=limit)
+
+    @api.get("/v1/turns")
+    async def turns(session: str | None = None, limit: Limit = 100) -> list[views.Shown]:
+        return await views.turns(ledger, session_id=session, limit=limit)
+
+    @api.get("/v1/turns/{turn_id}")
+    async def turn(turn_id: str) -> views.Shown:
+        return await views.turn(ledger, turn_id)
+
+    @api.get("/v1/admissions")
+    async def admissions(status: AdmissionStatus | None = None, limit: Limit = 100) -> list[views.Shown]:
+        return await views.admissions(ledger, status=status, limit=limit)
+
+    @api.get("/v1/deliveries")
+    async def deliveries(status: DeliveryStatus | None = None, limit: Limit = 100) -> list[views.Shown]:
+        return await views.deliveries(ledger, status=status, limit=limit)
+
+    @api.get("/v1/effects")
+    async def effects(limit: Limit = 100) -> list[views.Shown]:
+        return await views.effects(ledger, limit=limit)
+
+    @api.get("/v1/confirmations")
+    async def confirmations() -> list[views.Shown]:
+        return await views.confirmations(ledger)
+
+    @api.get("/v1/heard")
+    async def heard(limit: Limit = 100) -> list[views.Shown]:
+        return await views.heard(ledger, limit=limit)
+
+    @api.get("/v1/unknowns")
+    async def unknowns() -> list[views.Shown]:
+        return await views.unknowns(ledger)
+
+    @api.get("/v1/work-orders")
+    async def work_orders(limit: Limit = 100) -> list[views.Shown]:
+        return await views.work_orders(ledger, limit=limit)
+
+    @api.get("/v1/sync")
+    async def sync() -> views.Shown:
+        return await views.sync(ledger)
+
+
+def _add_acts(api: FastAPI, core: Core, language: str) -> None:
+    @api.get("/v1/tags")
+    async def tags(keys: str = "") -> list[Mapping[str, Any]]:
+        return list(await core.read_tags([key for key in keys.split(",") if key]))
+
+    @api.post("/v1/ask")
+    async def ask(asked: Asked) -> Mapping[str, Any]:
+        return await core.ask(asked.text, asked.language or language, wait_s=asked.wait_s)
+
+    @api.post("/v1/speak")
+    async def speak(sentence: Sentence) -> Mapping[str, Any]:
+        return await core.speak(sentence.text, sentence.language or language)
+
+    @api.post("/v1/unknowns/{identity}/settle")
+    async def settle(identity: str, settlement: Settlement) -> Mapping[str, Any]:
+        return await core.settle(identity, settlement.verdict, settlement.note, settlement.by)

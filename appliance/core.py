@@ -1,0 +1,178 @@
+"""What the local API may ask of the running core: state, a typed sentence, speech, tags, settling an unknown.
+
+In: calls from the local API. Out: admissions, deliveries and answers that JSON can carry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from appliance.contracts.admission import PRIORITY_CONSOLE, Admission, Outcome
+from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.delivery import Channel, Delivery
+from appliance.contracts.errors import Refused
+from appliance.contracts.plant import Plant
+from appliance.contracts.ports import FieldBus, Reachability
+from appliance.contracts.reading import Reading
+from appliance.contracts.store import Ledger, Transaction
+from appliance.execution.runner import Runner
+from appliance.foundation.supervisor import Degraded
+from appliance.intake.console_door import ConsoleDoor
+from appliance.session.turns import Turns
+from appliance.store import admissions, deliveries, effects
+from appliance.version import VERSION
+
+
+@dataclass(slots=True)
+class Standing:
+    """Where the process is between its start and its end."""
+
+    origin: str
+    epoch: int
+    ready: bool = False
+    stopping: bool = False
+    facts: dict[str, Callable[[], Any]] = field(default_factory=dict)
+
+
+class RunningCore:
+    """Implements ``contracts.ports.Core``."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        ids: IdSource,
+        plant: Plant,
+        field_bus: FieldBus,
+        door: ConsoleDoor,
+        runner: Runner,
+        turns: Turns,
+        availability: Reachability,
+        degraded: Degraded,
+        ended: asyncio.Condition,
+        delivered: Callable[[], None],
+    ) -> None:
+        """``ended`` is notified whenever a turn stops running; ``delivered`` is called after words were queued."""
+        self._standing = standing
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+        self._plant = plant
+        self._field_bus = field_bus
+        self._door = door
+        self._runner = runner
+        self._turns = turns
+        self._availability = availability
+        self._degraded = degraded
+        self._ended = ended
+        self._delivered = delivered
+
+    def status(self) -> Mapping[str, Any]:
+        """Version, origin, epoch, readiness, what is degraded, and the facts of the parts."""
+        standing = self._standing
+        return {
+            "version": VERSION,
+            "origin": standing.origin,
+            "epoch": standing.epoch,
+            "ready": standing.ready,
+            "stopping": standing.stopping,
+            "degraded": dict(self._degraded.reasons),
+            "online": self._availability.is_online,
+            "clock_synced": self._clock.is_synced,
+            **{name: tell() for name, tell in standing.facts.items()},
+        }
+
+    async def ask(self, text: str, language: str, *, wait_s: float) -> Mapping[str, Any]:
+        """Admit a typed sentence and wait until its turn ends or asks, at most ``wait_s``."""
+        admitted = await self._door.admit(text, language, "console")
+        row = await self._until_terminal(admitted.admission.id, wait_s)
+        turn_id = row["turn_id"]
+        turn = await self._turns.load(turn_id) if turn_id else None
+        said = (
+            await self._ledger.fetch(deliveries.OF_TURN_SINCE, (turn_id, admitted.admission.admitted_mono_ns)) if turn_id else []
+        )
+        return {
+            "admission": row["id"],
+            "status": row["status"],
+            "outcome": row["outcome"],
+            "turn": turn_id,
+            "state": turn.state if turn else None,
+            "intent": turn.intent if turn else None,
+            "replies": [f"{r['lead']} {r['text']}".strip() for r in said],
+        }
+
+    async def _until_terminal(self, admission_id: str, wait_s: float) -> Mapping[str, Any]:
+        async def look() -> Mapping[str, Any]:
+            row = (await self._ledger.fetch(admissions.STATE_OF, (admission_id,)))[0]
+            return {key: row[key] for key in row.keys()}  # noqa: SIM118 - a sqlite Row iterates over values
+
+        try:
+            async with asyncio.timeout(wait_s), self._ended:
+                while (row := await look())["status"] != "terminal":
+                    await self._ended.wait()
+                return row
+        except TimeoutError:
+            return await look()
+
+    async def speak(self, text: str, language: str) -> Mapping[str, Any]:
+        """Queue a sentence for the speaker."""
+
+        def queue(tx: Transaction) -> Delivery:
+            return deliveries.queue(
+                tx, self._clock, self._ids, channel=Channel.SPEECH, turn_id=None, language=language, text=text,
+                priority=PRIORITY_CONSOLE,
+            )  # fmt: skip
+
+        delivery = await self._ledger.transaction(queue)
+        self._delivered()
+        return {"delivery": delivery.id, "status": delivery.status}
+
+    async def read_tags(self, keys: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """Read tags now, all declared ones when ``keys`` is empty. The wire address is always shown.
+
+        Raises:
+            Refused: a key is not declared.
+        """
+        wanted = list(keys) or list(self._plant.tag_by_key)
+        readings = await self._field_bus.read(wanted)
+        return [self._shown(readings[key]) for key in wanted]
+
+    def _shown(self, reading: Reading) -> Mapping[str, Any]:
+        tag = self._plant.tag_by_key[reading.tag]
+        return {
+            "key": reading.tag,
+            "value": reading.value,
+            "unit": reading.unit,
+            "quality": reading.quality,
+            "age_s": reading.age_s(self._clock.utc()),
+            "why": reading.why,
+            "raw": list(reading.raw),
+            "wire": f"{tag.link} device {tag.device_id} {tag.kind} {tag.address}",
+            "writable": tag.writable,
+        }
+
+    async def settle(self, identity: str, verdict: str, note: str, by: str) -> Mapping[str, Any]:
+        """Settle an unknown effect (``done``, ``not-done``) or an unknown admission (``interrupted``).
+
+        Raises:
+            Refused: there is no such unknown, it is settled already, or the verdict does not fit it.
+        """
+        if await self._ledger.transaction(lambda tx: effects.of_action(tx, identity)) is not None:
+            settled = await self._runner.settle_effect(identity, cast(Literal["done", "not-done"], verdict), note, by)
+            return {"id": identity, "kind": "effect", "status": settled.status, "settled_by": settled.settled_by}
+        if verdict != "interrupted":
+            raise Refused(f"there is no unknown effect {identity}; an admission is settled as interrupted", id=identity)
+
+        def work(tx: Transaction) -> Admission:
+            found = admissions.by_id(tx, identity)
+            if found.status != "unknown":
+                raise Refused(f"{identity} is {found.status}, not unknown", id=identity)
+            return admissions.settle(tx, self._clock, identity, Outcome.INTERRUPTED, by=by)
+
+        done = await self._ledger.transaction(work)
+        return {"id": identity, "kind": "admission", "status": done.status, "settled_by": by}

@@ -1,0 +1,31 @@
+"""A reading as plans, results and ``Wording`` know it: a mapping that is JSON and can be spoken."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from appliance.contracts.plant import Tag
+from appliance.contracts.reading import Quality, Reading, Value
+from appliance.execution.fields import Fields
+
+
+class Quantity(Fields):
+    """``value`` is None when ``quality`` is ``bad``. ``age_s``: seconds since it was true at the source, None if it never was."""
+
+    value: Value | None
+    unit: str
+    decimals: int
+    quality: Quality
+    age_s: float | None
+
+
+def quantity_of(reading: Reading, tag: Tag, now: datetime) -> Quantity:
+    """Return the quantity of one reading; a bad one never carries a number."""
+    age_s = reading.age_s(now)
+    return Quantity(
+        value=None if reading.quality is Quality.BAD else reading.value,
+        unit=reading.unit,
+        decimals=tag.decimals,
+        quality=reading.quality,
+        age_s=None if age_s is None else round(age_s, 1),
+    )

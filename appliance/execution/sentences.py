@@ -1,0 +1,54 @@
+"""What execution itself has to say: that a step failed, and what became of an effect nobody is sure of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from appliance.contracts.ports import Wording
+from appliance.contracts.tool import ToolResult
+
+_FAILED = {
+    "unavailable": "failed_unavailable",
+    "storage_full": "failed_unavailable",
+    "timeout": "failed_timeout",
+    "malformed": "failed_malformed",
+    "tool_validation": "failed_malformed",
+    "uncertain": "failed_uncertain",
+    "corrupt": "failed_corrupt",
+}
+"""Error code -> reply; every other code is a refusal."""
+
+
+class Sentences:
+    """The sentences of one language."""
+
+    def __init__(self, wording: Wording, language: str) -> None:
+        self._wording = wording
+        self._language = language
+
+    def step_failed(self, result: ToolResult) -> str:
+        """Say that a step the turn needs was not done, and why."""
+        name = _FAILED.get(result.error_code, "failed_refused")
+        return self._wording.reply(name, self._language, why=result.error)
+
+    def effect_unknown(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Say that it is not known whether something happened, and that it is being checked."""
+        return self._about("effect_unknown", tool, arguments)
+
+    def effect_applied(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Say that checking found it done."""
+        return self._about("effect_applied", tool, arguments)
+
+    def effect_not_applied(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Say that checking found it not done, and that it will not be repeated unasked."""
+        return self._about("effect_not_applied", tool, arguments)
+
+    def effect_still_unknown(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Say that checking did not help and a person has to settle it."""
+        return self._about("effect_still_unknown", tool, arguments)
+
+    def _about(self, reply: str, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Name the effect by its ``what`` argument, or by the tool's own reply ``what_<tool>``."""
+        what = arguments.get("what") or self._wording.reply(f"what_{tool}", self._language)
+        return self._wording.reply(reply, self._language, what=what)

@@ -1,0 +1,98 @@
+"""``list_alarms``: which alarms are live, said in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from appliance.contracts.alarm import Alarm, AlarmState
+from appliance.contracts.plant import Plant, Priority
+from appliance.contracts.ports import Wording
+from appliance.contracts.store import Transaction
+from appliance.contracts.tool import (
+    AccessLevel,
+    SchemaContract,
+    SecurityContract,
+    SlaContract,
+    TelemetryContract,
+    ToolCall,
+    ToolContract,
+)
+from appliance.execution.fields import Fields
+from appliance.store import alarms
+
+_SPOKEN_ALARMS = 3  # of a flood only the most urgent are said; the count tells that there are more
+_URGENCY: Mapping[str, int] = {p: i for i, p in enumerate((Priority.CRITICAL, Priority.HIGH, Priority.MEDIUM, Priority.LOW))}
+
+
+class Arguments(Fields):
+    """None."""
+
+
+class LiveAlarm(Fields):
+    """One activation; ``text`` is spoken, with its value."""
+
+    activation: str
+    alarm: str
+    asset: str
+    priority: str
+    state: AlarmState
+    text: str
+
+
+class Result(Fields):
+    """``alarms``: most urgent first, oldest first among equals. ``sentence`` says how many there are and names the first."""
+
+    count: int
+    sentence: str
+    alarms: list[LiveAlarm]
+
+
+class ListAlarms:
+    """Reads the live alarms where admission keeps them: in the ledger."""
+
+    contract: ClassVar[ToolContract] = ToolContract(
+        name="list_alarms",
+        description="List the live alarms",
+        schema=SchemaContract(Arguments, Result),
+        sla=SlaContract(max_execution_time_ms=1_000),
+        security=SecurityContract(AccessLevel.PUBLIC, "ledger"),
+        telemetry=TelemetryContract("list_alarms.started", "list_alarms.done", "list_alarms.failed"),
+        has_effect=False,
+    )
+
+    def __init__(self, plant: Plant, wording: Wording) -> None:
+        self._plant = plant
+        self._wording = wording
+
+    def apply(self, tx: Transaction, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
+        """Return the alarms and the sentence in the turn's language."""
+        urgent_first = sorted(alarms.live(tx), key=lambda alarm: _URGENCY.get(alarm.priority, len(_URGENCY)))
+        told = [self._told(alarm, call.language) for alarm in urgent_first]
+        return {"count": len(told), "sentence": self._sentence(told, call.language), "alarms": told}
+
+    def _told(self, alarm: Alarm, language: str) -> LiveAlarm:
+        return LiveAlarm(
+            activation=alarm.activation_id,
+            alarm=alarm.alarm_id,
+            asset=alarm.asset,
+            priority=alarm.priority,
+            state=alarm.state,
+            text=self._text(alarm, language),
+        )
+
+    def _text(self, alarm: Alarm, language: str) -> str:
+        definition = self._plant.alarm_by_id.get(alarm.alarm_id)
+        if definition is None or language not in definition.text:  # raised under an older plant model
+            return alarm.alarm_id.replace("_", " ")
+        tag = self._plant.tag_by_key.get(definition.tag) if definition.tag else None
+        quantity = {"value": alarm.value, "unit": alarm.unit, "decimals": tag.decimals if tag else None}
+        said = definition.text[language].replace("{value}", self._wording.spoken(quantity, language))
+        return said.strip().rstrip(".。!！")
+
+    def _sentence(self, told: Sequence[LiveAlarm], language: str) -> str:
+        if not told:
+            return self._wording.reply("alarms_none", language)
+        parts = [self._wording.reply(f"alarm_{a.state}", language, alarm=a.text) for a in told[:_SPOKEN_ALARMS]]
+        name = "alarms_one" if len(told) == 1 else "alarms_many"
+        return self._wording.reply(name, language, count=len(told), alarms=parts)

@@ -1,0 +1,107 @@
+"""``write_tag``: sets one value in the machine, and can find out later whether it did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import Field
+
+from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Unavailable, Uncertain
+from appliance.contracts.plant import DataType, Plant, Tag
+from appliance.contracts.ports import FieldBus
+from appliance.contracts.reading import Quality, Value
+from appliance.contracts.tool import (
+    AccessLevel,
+    EffectDisposition,
+    SchemaContract,
+    SecurityContract,
+    SlaContract,
+    TelemetryContract,
+    ToolCall,
+    ToolContract,
+)
+from appliance.execution.fields import Fields
+from appliance.execution.quantity import Quantity, quantity_of
+
+_FLOAT32_STEP = 2.0**-23  # spacing of float32 mantissas (IEEE 754 binary32), relative to the value
+_ROUNDING = 1e-9  # slack of the comparison itself, in steps
+
+
+class Arguments(Fields):
+    """``value`` is in the tag's engineering unit. ``what`` says the write as people do: "fan speed of motor 3 to 80 percent"."""
+
+    key: str
+    value: Value
+    what: str = Field(min_length=1, max_length=200)
+
+
+class Result(Fields):
+    """``shown`` is what the machine holds afterwards, as read back."""
+
+    key: str
+    wanted: Value
+    shown: Quantity
+
+
+class WriteTag:
+    """Writes one declared tag within its limits. The bus reads it back; what differs is not called done."""
+
+    contract: ClassVar[ToolContract] = ToolContract(
+        name="write_tag",
+        description="Write one tag within its limits and read it back",
+        schema=SchemaContract(Arguments, Result, required_fields=("key", "value", "what")),
+        sla=SlaContract(max_execution_time_ms=8_000),
+        security=SecurityContract(AccessLevel.OPERATOR, "field"),
+        telemetry=TelemetryContract("write_tag.started", "write_tag.done", "write_tag.failed"),
+        has_effect=True,
+    )
+
+    def __init__(self, bus: FieldBus, plant: Plant, clock: Clock) -> None:
+        self._bus = bus
+        self._plant = plant
+        self._clock = clock
+
+    async def run(self, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
+        """Write once.
+
+        Raises:
+            Refused: not declared, not writable or outside its limits; nothing was sent.
+            Unavailable: the link is down and nothing was sent.
+            Uncertain: no answer came, or the read-back does not show the value.
+        """
+        receipt = await self._bus.write(arguments.key, arguments.value)
+        if not receipt.verified:
+            raise Uncertain(f"{arguments.key} does not show the value that was written", key=arguments.key)
+        shown = quantity_of(receipt.read_back, self._plant.tag_by_key[arguments.key], self._clock.utc())
+        return {"key": arguments.key, "wanted": arguments.value, "shown": shown}
+
+    async def verify(self, call: ToolCall, arguments: Arguments) -> tuple[EffectDisposition, Mapping[str, object]]:
+        """Read the tag: APPLIED if it shows the wanted value, NONE if it shows another.
+
+        Raises:
+            Unavailable: it cannot be read fresh now.
+        """
+        tag = self._plant.tag_by_key.get(arguments.key)
+        if tag is None:  # the plant model changed meanwhile: nothing can be read any more
+            return EffectDisposition.UNKNOWN, {"key": arguments.key}
+        reading = (await self._bus.read([tag.key]))[tag.key]
+        if reading.quality is not Quality.GOOD or reading.value is None:
+            raise Unavailable(f"{tag.key} cannot be read now", key=tag.key)
+        shows_it = same_on_the_wire(tag, arguments.value, reading.value)
+        evidence = {"key": tag.key, "wanted": arguments.value, "shown": quantity_of(reading, tag, self._clock.utc())}
+        return EffectDisposition.APPLIED if shows_it else EffectDisposition.NONE, evidence
+
+
+def same_on_the_wire(tag: Tag, wanted: Value, shown: Value) -> bool:
+    """Whether ``shown`` is what the device would hold after writing ``wanted``: they differ by less than one raw step.
+
+    A whole step apart is another value: a setpoint of 59 must not pass for the 60 that was asked for.
+    """
+    if isinstance(wanted, bool | str) or isinstance(shown, bool | str):
+        return wanted == shown if isinstance(wanted, str) or isinstance(shown, str) else bool(wanted) == bool(shown)
+    step = abs(tag.scale)
+    if tag.type is DataType.FLOAT32:
+        step *= _FLOAT32_STEP * max(1.0, abs(wanted / tag.scale)) * 2
+    return abs(wanted - shown) < step * (1 - _ROUNDING)

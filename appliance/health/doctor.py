@@ -1,0 +1,201 @@
+"""Examines the machine and its links: named checks, each with a cure. Safe beside a running service.
+
+Nothing is changed and the database of a running service is never opened. In: what the configuration says
+(:class:`Subject`). Out: findings. Who calls: ``floorhand doctor``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from appliance.contracts.clock import Clock
+from appliance.contracts.errors import ConfigError
+from appliance.foundation.unix_socket import refusal_of
+from appliance.store.views import integrity_faults
+
+_OLDEST_PYTHON = (3, 11)
+_FREE_BYTES = 512 << 20  # below this a partition fills within days of ordinary use; the ledger itself needs far less
+_ANSWER_S = 3.0  # a link on the same site answers within milliseconds; this bounds the whole examination
+_ALSA_PCM = Path("/proc/asound/pcm")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check's result. ``cure`` is empty when ``ok``."""
+
+    check: str
+    ok: bool
+    detail: str
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is to be examined, as configured. ``links`` are ``(check, what, host, port)``; an empty text means not configured.
+
+    ``microphone`` and ``speaker`` say ``card`` for a sound card, ``none``, or the path of what stands in for one.
+    ``speech`` are ``(check, present, what)`` of the engines and models that speech needs.
+    """
+
+    config_faults: Sequence[ConfigError]
+    data_dir: Path
+    socket: Path
+    database: Path
+    links: Sequence[tuple[str, str, str, int]] = ()
+    coordinator_url: str = ""
+    microphone: str = "card"
+    speaker: str = "card"
+    speech: Sequence[tuple[str, bool, str]] = field(default_factory=tuple)
+
+
+def examine(subject: Subject, clock: Clock) -> list[Finding]:
+    """Run every check; takes a few seconds at most when nothing answers."""
+    status = _service_status(subject.socket)
+    checks: list[Callable[[], Iterator[Finding]]] = [
+        _python,
+        lambda: _config(subject.config_faults),
+        lambda: _data_dir(subject.data_dir),
+        _commands,
+        lambda: _speech(subject.speech),
+        lambda: _sound(subject),
+        lambda: _links(subject.links),
+        lambda: _coordinator(subject.coordinator_url),
+        lambda: _clock(clock),
+        lambda: _service(subject.socket, status),
+        lambda: _database(subject.database, is_running=status is not None),
+    ]
+    return [finding for check in checks for finding in check()]
+
+
+def _python() -> Iterator[Finding]:
+    found = f"Python {sys.version.split()[0]}"
+    ok = sys.version_info >= _OLDEST_PYTHON
+    yield Finding("python", ok, found, "" if ok else "Install Python 3.11 or newer.")
+
+
+def _config(faults: Sequence[ConfigError]) -> Iterator[Finding]:
+    if not faults:
+        yield Finding("config", True, "sound")
+    for fault in faults:
+        yield Finding("config", False, fault.message.removesuffix(f" {fault.cure}"), fault.cure)
+
+
+def _data_dir(folder: Path) -> Iterator[Finding]:
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            yield Finding("data_dir", True, f"{folder} can be written" if there == folder else f"{folder} will be made")
+    except OSError as error:
+        yield Finding("data_dir", False, f"{there}: {error.strerror}", f"Give the service's user write access to {there}.")
+    free = shutil.disk_usage(there).free
+    cure = "Free space on that partition, or move data_dir to a larger one."
+    yield Finding("disk", free >= _FREE_BYTES, f"{free >> 20} MiB free at {there}", "" if free >= _FREE_BYTES else cure)
+
+
+def _commands() -> Iterator[Finding]:
+    for command, package in (("git", "git"), ("espeak-ng", "espeak-ng")):
+        where = shutil.which(command)
+        yield Finding(command, where is not None, where or "not found", "" if where else f"apt-get install {package}")
+
+
+def _speech(parts: Sequence[tuple[str, bool, str]]) -> Iterator[Finding]:
+    for check, present, what in parts:
+        cure = "" if present else "Name one under models in appliance.yaml, or fetch one: floorhand models fetch --help"
+        yield Finding(check, present, what if present else f"{what} is missing", cure)
+
+
+def _sound(subject: Subject) -> Iterator[Finding]:
+    for check, source, direction in (("microphone", subject.microphone, "capture"), ("speaker", subject.speaker, "playback")):
+        if source == "none":
+            yield Finding(check, True, "switched off in the configuration")
+            continue
+        if source != "card":
+            ok = Path(source).exists() or Path(source).parent.exists()
+            yield Finding(check, ok, source, "" if ok else f"Create {source}, or configure a sound card.")
+            continue
+        cards = [line for line in _lines(_ALSA_PCM) if direction in line]
+        detail = cards[0].partition(": ")[2].partition(" :")[0] if cards else "no sound card offers it"
+        cure = "" if cards else "Plug one in and see `arecord -l` / `aplay -l`; the service's user needs the group audio."
+        yield Finding(check, bool(cards), detail, cure)
+
+
+def _links(links: Sequence[tuple[str, str, str, int]]) -> Iterator[Finding]:
+    for check, what, host, port in links:
+        place = f"{what} at {host}:{port}"
+        try:
+            socket.create_connection((host, port), timeout=_ANSWER_S).close()
+            yield Finding(check, True, f"{place} answers")
+        except OSError as error:
+            why = error.strerror or str(error) or type(error).__name__
+            yield Finding(
+                check, False, f"{place}: {why}", f"Check that it runs, its address in the configuration, and the cable to {host}."
+            )
+
+
+def _coordinator(url: str) -> Iterator[Finding]:
+    if not url:
+        yield Finding("coordinator", True, "none configured; the appliance works alone")
+        return
+    try:
+        answer = httpx.get(f"{url.rstrip('/')}/v1/health", timeout=_ANSWER_S)
+        ok, detail = answer.is_success, f"{url} answers {answer.status_code}"
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        ok, detail = False, f"{url}: {error or type(error).__name__}"
+    cure = "" if ok else "The appliance goes on without it; check the address, the network and the coordinator itself."
+    yield Finding("coordinator", ok, detail, cure)
+
+
+def _clock(clock: Clock) -> Iterator[Finding]:
+    ok = clock.is_synced
+    detail = "synchronised" if ok else "not synchronised: times in records may be wrong, their order is not"
+    yield Finding("clock", ok, detail, "" if ok else "Enable systemd-timesyncd or chrony; see `timedatectl`.")
+
+
+def _service(path: Path, status: dict[str, Any] | None) -> Iterator[Finding]:
+    if status is None:
+        yield Finding("service", False, f"nothing answers at {path}", "Start it: systemctl start floorhand, or floorhand run")
+        return
+    ready = bool(status.get("ready"))
+    yield Finding("service", ready, "running" if ready else "running, not ready yet", "" if ready else "Give it a minute.")
+    for part, why in status.get("degraded", {}).items():
+        yield Finding(f"service.{part}", False, str(why), f"See the journal: journalctl -u floorhand | grep {part}")
+
+
+def _database(path: Path, *, is_running: bool) -> Iterator[Finding]:
+    if is_running:
+        yield Finding("database", True, "open in the running service, which watches it")
+    elif not path.exists():
+        yield Finding("database", True, "will be made at the first start")
+    elif faults := integrity_faults(path):
+        yield Finding("database", False, "; ".join(faults), f"Copy {path} aside before anything else, then restore a backup.")
+    else:
+        yield Finding("database", True, "sound")
+
+
+def _service_status(path: Path) -> dict[str, Any] | None:
+    """Return the running service's health, None when no service answers."""
+    if isinstance(refusal_of(path), FileNotFoundError | ConnectionRefusedError):
+        return None
+    try:
+        transport = httpx.HTTPTransport(uds=str(path))
+        with httpx.Client(transport=transport, base_url="http://floorhand", timeout=_ANSWER_S) as http:
+            answer: dict[str, Any] = http.get("/v1/health").json()
+            return answer
+    except (httpx.HTTPError, ValueError):
+        return {"ready": False}  # something holds the socket and does not answer in time: it is running, not well
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,106 @@
+"""How a turn's transactions are run: fenced by epoch, audited when illegal, with the lifespan kept account of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Refused, StateViolationError
+from appliance.contracts.store import Ledger, Transaction
+from appliance.contracts.turn import Turn, TurnEvent
+from appliance.session.lifespan import remaining_s
+from appliance.session.settings import SessionSettings
+from appliance.session.stopwatches import Stopwatches
+from appliance.store import audit, owners, turns
+
+T = TypeVar("T")
+
+
+class TurnWriter:
+    """Runs works on turns for one epoch. Running time counts while a turn is active in this process and nowhere else."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, epoch: int, settings: SessionSettings) -> None:
+        self.epoch = epoch
+        self._ledger = ledger
+        self._clock = clock
+        self._settings = settings
+        self._running = Stopwatches(clock)
+
+    async def write(self, work: Callable[[Transaction], T | Refused]) -> T:
+        """Run a work in one transaction; raise the refusal it returns, if it returns one (what it wrote stays).
+
+        An illegal transition takes back everything the work wrote and leaves one audit entry, in the same transaction.
+
+        Raises:
+            StateViolationError: the turn's table has no such transition.
+            OwnedElsewhere: another process owns the ledger now.
+        """
+
+        def fenced(tx: Transaction) -> T | Refused:
+            owners.require(tx, self.epoch)
+            tx.execute("SAVEPOINT turn")
+            try:
+                value = work(tx)
+            except StateViolationError as violation:
+                tx.execute("ROLLBACK TO turn")
+                facts = {name: str(fact) for name, fact in violation.facts.items()}
+                audit.note(tx, self._clock, "state_violation", facts.pop("turn", ""), facts)
+                return violation
+            tx.execute("RELEASE turn")
+            return value
+
+        answer = await self._ledger.transaction(fenced)
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    async def write_turn(self, work: Callable[[Transaction], Turn | Refused]) -> Turn:
+        """Run a work that returns its turn as stored, and count running time from here on if it is active."""
+        turn = await self.write(work)
+        if turn.state in turns.ACTIVE:
+            self._running.restart(turn.id)
+        else:
+            self._running.stop(turn.id)
+        return turn
+
+    def move(
+        self,
+        tx: Transaction,
+        turn_id: str,
+        event: TurnEvent,
+        *,
+        admission_id: str | None = None,
+        reason: str = "",
+        plan: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> Turn:
+        """Take one transition and store what is left of the turn's lifespan with it."""
+        spent_s, left_s = self._account_s(tx, turn_id)
+        return turns.move(
+            tx,
+            self._clock,
+            turn_id,
+            event,
+            admission_id=admission_id,
+            reason=reason,
+            plan=plan,
+            context=context,
+            lifespan_s=left_s,
+            spent_s=spent_s,
+        )
+
+    def left_s(self, tx: Transaction, turn_id: str) -> float:
+        """Return what is left of the turn's lifespan now."""
+        return self._account_s(tx, turn_id)[1]
+
+    def _account_s(self, tx: Transaction, turn_id: str) -> tuple[float, float]:
+        used = turns.spending(tx, turn_id)
+        spent_s = used.spent_s + self._running.read_s(turn_id)
+        left_s = remaining_s(
+            self._settings,
+            tool_calls=used.tool_calls,
+            pending_confirmations=used.pending_confirmations,
+            spent_s=spent_s,
+        )
+        return spent_s, left_s

@@ -1,0 +1,267 @@
+"""The life of a turn: opened with its admission, planned, led from state to state, ended with its admission.
+
+Every method is one transaction: a turn's state, what caused it and the log of it are on disk together or not at all.
+In: admissions and plans from the conductor. Out: turns as stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from appliance.contracts.admission import Admission, Outcome
+from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.errors import Refused
+from appliance.contracts.plan import ActionState, Plan
+from appliance.contracts.store import Ledger, Transaction
+from appliance.contracts.turn import Turn, TurnEvent, TurnState
+from appliance.session.lifespan import allowance_s
+from appliance.session.settings import SessionSettings
+from appliance.session.stopwatches import Stopwatches
+from appliance.session.turn_writer import TurnWriter
+from appliance.store import actions, admissions, confirmations, sessions, turns
+from appliance.store.columns import utc_text
+
+Also = Callable[[Transaction], None]
+"""Further work for the same transaction."""
+
+
+class Turns:
+    """Opens, moves and ends turns for one epoch. Used from one event loop."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, ids: IdSource, epoch: int, settings: SessionSettings) -> None:
+        """``epoch`` is this process' ownership: once there is a newer one, every method raises OwnedElsewhere."""
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+        self._settings = settings
+        self._writer = TurnWriter(ledger, clock, epoch, settings)
+        self._waiting = Stopwatches(clock)
+
+    async def open(
+        self,
+        admission: Admission,
+        *,
+        language: str,
+        intent: str,
+        context: Mapping[str, Any],
+        offline: bool,
+        asset: str | None = None,
+        also: Callable[[Transaction, Turn], None] | None = None,
+    ) -> Turn:
+        """Start an admission and open its turn, in PLANNING. The lane's session is joined, or opened for ``asset``.
+
+        Raises:
+            Refused: the admission is not queued any more, or its lane is busy.
+        """
+
+        def work(tx: Transaction) -> Turn:
+            now = self._clock.utc()
+            born = Turn(
+                id=_new_id(tx, admission),
+                session_id=sessions.open_for(tx, self._clock, self._ids, admission.lane, asset),
+                admission_id=admission.id,
+                lane=admission.lane,
+                language=language,
+                state=TurnState.IDLE,
+                intent=intent,
+                plan=None,
+                context=context,
+                blocking_reason="",
+                failure="",
+                state_hash="",
+                lifespan_s=allowance_s(self._settings, tool_calls=0, pending_confirmations=0),
+                offline=offline,
+                opened_utc=now,
+                updated_utc=now,
+            )
+            turns.insert(tx, born)
+            admissions.start(tx, self._clock, admission.id, self._writer.epoch, born.id)
+            turn = self._writer.move(tx, born.id, TurnEvent.HEARD, admission_id=admission.id)
+            if also is not None:
+                also(tx, turn)
+            return turn
+
+        return await self._writer.write_turn(work)
+
+    async def resume(self, admission: Admission, also: Also | None = None) -> Turn:
+        """Start a successor admission and go on with the turn it names. A turn that is not under way is returned as it is.
+
+        Raises:
+            Refused: no such turn, the admission is not queued any more, or a lane is busy.
+        """
+
+        def work(tx: Transaction) -> Turn:
+            turn = turns.by_id(tx, str(admission.payload["turn_id"]))
+            admissions.start(tx, self._clock, admission.id, self._writer.epoch, turn.id)
+            if turn.state in turns.ACTIVE:
+                turn = self._writer.move(tx, turn.id, TurnEvent.RESUMED, admission_id=admission.id)
+            _run(also, tx)
+            return turn
+
+        return await self._writer.write_turn(work)
+
+    async def plan(self, turn: Turn, plan: Plan, also: Also | None = None) -> Turn:
+        """Store the plan and its actions and begin executing, if enough of the lifespan is left (S8).
+
+        Raises:
+            Refused: too little is left; the message names the numbers. The rejection is recorded and the turn stays in
+                PLANNING: the caller plans again, or ends it together with what it says about it.
+            StateViolationError: the turn is not in PLANNING; it is in the audit log.
+        """
+
+        def work(tx: Transaction) -> Turn | Refused:
+            left_s, needed_s = self._writer.left_s(tx, turn.id), self._settings.plan_reserve * plan.estimate_s
+            if turns.by_id(tx, turn.id).state is TurnState.PLANNING and left_s <= needed_s:
+                refusal = Refused(
+                    f"the plan needs {needed_s:.1f} s, {self._settings.plan_reserve:g} times its estimate of"
+                    f" {plan.estimate_s:.1f} s, and the turn has {left_s:.1f} s left",
+                    needed_s=needed_s,
+                    left_s=left_s,
+                )
+                self._writer.move(tx, turn.id, TurnEvent.PLAN_REJECTED, reason=refusal.message)
+                return refusal
+            planned = self._writer.move(tx, turn.id, TurnEvent.PLANNED, plan=plan.to_json())
+            actions.insert_plan(tx, self._ids, turn.id, plan.steps)
+            _run(also, tx)
+            return planned
+
+        return await self._writer.write_turn(work)
+
+    async def move(self, turn_id: str, event: TurnEvent, *, reason: str = "", also: Also | None = None) -> Turn:
+        """Take one transition. ``reason`` says why a turn fails, or what blocks it.
+
+        Raises:
+            StateViolationError: the table has no such transition; it is in the audit log.
+        """
+
+        def work(tx: Transaction) -> Turn:
+            turn = self._writer.move(tx, turn_id, event, reason=reason)
+            _run(also, tx)
+            return turn
+
+        return await self._writer.write_turn(work)
+
+    async def end(
+        self,
+        turn_id: str,
+        event: TurnEvent,
+        admission_id: str,
+        outcome: Outcome,
+        *,
+        reason: str = "",
+        also: Also | None = None,
+    ) -> Turn:
+        """Take a transition after which nothing runs, and close the admission with it. ASKED is one: the lane is free (S7).
+
+        Raises:
+            StateViolationError: the table has no such transition; it is in the audit log.
+            Refused: the admission has ended already.
+        """
+
+        def work(tx: Transaction) -> Turn:
+            turn = self._writer.move(tx, turn_id, event, admission_id=admission_id, reason=reason)
+            admissions.settle(tx, self._clock, admission_id, outcome)
+            _run(also, tx)
+            return turn
+
+        return await self._writer.write_turn(work)
+
+    async def close_admission(self, admission: Admission, outcome: Outcome, also: Also | None = None) -> None:
+        """End an admission that has no turn to end with it, whether it was started or not.
+
+        Raises:
+            Refused: it has ended already.
+        """
+
+        def work(tx: Transaction) -> None:
+            admissions.settle(tx, self._clock, admission.id, outcome)
+            _run(also, tx)
+
+        await self._writer.write(work)
+
+    async def answer(
+        self,
+        confirmation_id: str,
+        yes: bool,
+        admission: Admission,
+        *,
+        heard: Mapping[str, Any] | None = None,
+        also: Also | None = None,
+    ) -> Turn:
+        """Give a question a person's answer and go on with its turn, which from now on runs under ``admission``.
+
+        The question's action is done with ``{"confirmed": yes}``; ``heard`` is appended to the context's ``answers``.
+
+        Raises:
+            Refused: the question is closed already, the admission is not queued any more, or a lane is busy.
+            StateViolationError: the turn does not wait; it is in the audit log.
+        """
+
+        def work(tx: Transaction) -> Turn:
+            asked = confirmations.answer(tx, self._clock, confirmation_id, yes, admission.id)
+            actions.change(tx, asked.action_id, ActionState.DONE, {"confirmed": yes})
+            context = dict(turns.by_id(tx, asked.turn_id).context)
+            if heard is not None:
+                context["answers"] = [*context.get("answers", []), dict(heard)]
+            turn = self._writer.move(tx, asked.turn_id, TurnEvent.ANSWERED, admission_id=admission.id, context=context)
+            admissions.start(tx, self._clock, admission.id, self._writer.epoch, asked.turn_id)
+            _run(also, tx)
+            return turn
+
+        return await self._writer.write_turn(work)
+
+    async def load(self, turn_id: str) -> Turn:
+        """Return a turn as stored.
+
+        Raises:
+            Refused: no such turn.
+        """
+        rows = await self._ledger.fetch(turns.BY_ID, (turn_id,))
+        if not rows:
+            raise Refused(f"there is no turn {turn_id}", turn=turn_id)
+        return turns.to_turn(rows[0])
+
+    async def abandon_unanswered(self, also: Callable[[Transaction, Turn], None] | None = None) -> list[Turn]:
+        """Abandon every turn that waited for an answer longer than the limit (S7), and return them. Call it now and then.
+
+        A wait counts from the first call that sees it, on the monotonic clock: wall time may jump, and nobody can answer an
+        appliance that is down, so a restart gives people the whole limit again.
+        """
+        waiting = {row["turn_id"] for row in await self._ledger.fetch(confirmations.WAITING_TURNS)}
+        self._waiting.keep_only(waiting)
+        abandoned = []
+        for turn_id in sorted(waiting):
+            self._waiting.start(turn_id)
+            if self._waiting.read_s(turn_id) >= self._settings.confirm_limit_s:
+                turn = await self._abandon(turn_id, also)
+                if turn.state is TurnState.ABANDONED:
+                    abandoned.append(turn)
+        return abandoned
+
+    async def _abandon(self, turn_id: str, also: Callable[[Transaction, Turn], None] | None) -> Turn:
+        def work(tx: Transaction) -> Turn:
+            turn = turns.by_id(tx, turn_id)
+            if turn.state is TurnState.CONFIRMING:  # still: an answer may have come since it was looked at
+                limit_min = self._settings.confirm_limit_s / 60
+                turn = self._writer.move(tx, turn_id, TurnEvent.UNANSWERED, reason=f"no answer within {limit_min:g} minutes")
+                if also is not None:
+                    also(tx, turn)
+            return turn
+
+        return await self._writer.write_turn(work)
+
+
+def _run(also: Also | None, tx: Transaction) -> None:
+    if also is not None:
+        also(tx)
+
+
+def _new_id(tx: Transaction, admission: Admission) -> str:
+    """Return ``tr_`` and the first hex digits of a hash over the admission: the same admission, the same turn.
+
+    Five digits (S1) are used up within a few thousand turns, so it starts at eight and grows where they are taken.
+    """
+    hashed = hashlib.sha256(f"{utc_text(admission.admitted_utc)} {admission.id}".encode()).hexdigest()
+    return next(name for digits in range(8, 65) if not turns.exists(tx, name := f"tr_{hashed[:digits]}"))

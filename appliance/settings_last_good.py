@@ -1,0 +1,122 @@
+"""The last configuration that was sound, kept in the data folder and used, loudly, when the new one is broken."""
+
+from __future__ import annotations
+
+import filecmp
+import logging
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from appliance.contracts.errors import ConfigError
+from appliance.planning.phrases import Phrasebook
+from appliance.planning.playbooks import Playbooks
+from appliance.settings import (
+    PHRASES_FOLDER,
+    PLANT_FILE,
+    PLAYBOOKS_FOLDER,
+    Settings,
+    build_settings,
+    find_data_dir,
+    load_settings,
+)
+from appliance.settings_faults import ConfigFaults, nearest_cure
+
+log = logging.getLogger(__name__)
+
+_KEPT = "config-last-good"
+_FOLDERS = (PHRASES_FOLDER, PLAYBOOKS_FOLDER)
+
+
+def check_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
+    """Load a configuration and everything it points to: phrases are read and their templates parsed, playbooks are
+    read, and every alarm has its playbook.
+
+    Raises:
+        ConfigError: with every fault found; :class:`ConfigFaults` for those of the settings files.
+    """
+    settings = load_settings(folder, environ)
+    Phrasebook.load(settings.phrases_dir, settings.plant).prepare()
+    playbooks = Playbooks.load(settings.playbooks_dir, "")
+    known = {*playbooks.names}
+    faults = [
+        ConfigError(
+            f"alarm {alarm.id} names a playbook that is not there",
+            file=PLANT_FILE,
+            key=f"alarms[{index}].playbook",
+            cure=nearest_cure(alarm.playbook, sorted(known)),
+        )
+        for index, alarm in enumerate(settings.plant.alarms)
+        if alarm.playbook not in known
+    ]
+    if faults:
+        raise ConfigFaults(faults)
+    return settings
+
+
+def settings_for_service(folder: Path, environ: Mapping[str, str]) -> Settings:
+    """Return sound settings to run with: the configuration's, else those of the last good copy with ``config_fault`` set.
+
+    A sound configuration becomes the last good copy.
+
+    Raises:
+        ConfigError: broken, and there is no copy (or the copy cannot be used any more).
+    """
+    try:
+        settings = check_settings(folder, environ)
+    except ConfigError as fault:
+        kept = find_data_dir(folder, environ) / _KEPT
+        if not kept.is_dir():
+            raise
+        log.error("config.broken", extra={"fault": fault.message, "running_with": str(kept)})
+        settings = build_settings(kept, folder.resolve().parent, environ)
+        return settings.model_copy(update={"config_fault": fault.message})
+    keep_last_good(settings)
+    return settings
+
+
+def keep_last_good(settings: Settings) -> None:
+    """Copy the configuration into the data folder; nothing is written when the copy is the same already.
+
+    The files are copied as written: what variables hold is not in them.
+    """
+    place = settings.data_dir / _KEPT
+    if place.is_dir() and _is_same(settings.folder, place):
+        return
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    draft, before = place.with_name(f"{_KEPT}.new"), place.with_name(f"{_KEPT}.before")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(mode=0o700)
+    for name in _files(settings.folder):
+        (draft / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(settings.folder / name, draft / name)
+    shutil.rmtree(before, ignore_errors=True)
+    if place.exists():
+        place.rename(before)
+    draft.rename(place)
+    shutil.rmtree(before, ignore_errors=True)
+    _to_disk(settings.data_dir)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return what belongs to a configuration, relative to its folder."""
+    single = sorted(folder.glob("*.yaml"))
+    below = [path for name in _FOLDERS for path in sorted((folder / name).rglob("*")) if path.is_file()]
+    return [path.relative_to(folder) for path in (*single, *below)]
+
+
+def _is_same(folder: Path, copy: Path) -> bool:
+    names = _files(folder)
+    if names != _files(copy):
+        return False
+    _, differing, missing = filecmp.cmpfiles(folder, copy, [str(name) for name in names], shallow=False)
+    return not differing and not missing
+
+
+def _to_disk(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,205 @@
+"""Admissions: every input as a row before it is acknowledged. Status: queued -> started -> unknown -> terminal, never back."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from appliance.contracts.admission import Admission, AdmissionStatus, Door, Outcome, Request, RequestKind
+from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.errors import Refused
+from appliance.contracts.operation import OperationLane
+from appliance.contracts.store import Transaction
+from appliance.store import operations
+from appliance.store.columns import json_text, to_json, to_utc, utc_text
+
+# Naming the partial index' own condition keeps these queries on it, however long the history behind it grows.
+_OPEN = "status IN ('queued', 'started', 'unknown')"
+
+TURN_OF = "SELECT turn_id FROM admission WHERE id = ?"
+"""Query of the turn an admission was started for; ``turn_id`` is null before."""
+
+STATE_OF = "SELECT id, status, outcome, turn_id FROM admission WHERE id = ?"
+"""Query of how far an admission is."""
+
+NEXT = f"""
+WITH taken (lane) AS (
+    SELECT value FROM json_each(?)
+    UNION SELECT lane FROM admission WHERE {_OPEN} AND status = 'started'
+    UNION SELECT turn.lane FROM admission JOIN turn ON turn.id = admission.turn_id
+          WHERE admission.{_OPEN} AND admission.status = 'started'
+), free_lane AS (
+    SELECT lane, max(priority) AS urgency FROM admission
+    WHERE status = 'queued' AND lane NOT IN (SELECT lane FROM taken) GROUP BY lane
+)
+SELECT admission.* FROM admission JOIN free_lane USING (lane) WHERE status = 'queued'
+ORDER BY urgency DESC, kind = 'resume' DESC, seq LIMIT 1
+"""
+"""Query of the admission to start next, given a JSON list of lanes to leave out.
+
+Lanes compete by their most urgent admission; inside a lane it is first come, first served, except that interrupted work
+goes on before anything that came after it. A lane with a started admission, or with a turn that one is bound to, waits.
+"""
+
+
+def insert(
+    tx: Transaction, clock: Clock, ids: IdSource, request: Request, digest: str, *, resumes: str | None = None
+) -> Admission:
+    """Store a request as queued. ``digest`` is of its payload. Appends ``admission.queued`` (P1), without the payload."""
+    admission_id = ids.mint("ad")
+    tx.execute(
+        "INSERT INTO admission (id, door, kind, lane, dedupe_key, digest, payload, priority, status, resumes,"
+        " admitted_utc, admitted_mono_ns, boot_id, clock_synced) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)",
+        (
+            admission_id,
+            request.door,
+            request.kind,
+            request.lane,
+            request.dedupe_key,
+            digest,
+            json_text(request.payload),
+            request.priority,
+            resumes,
+            utc_text(clock.utc()),
+            clock.monotonic_ns(),
+            clock.boot_id,
+            clock.is_synced,
+        ),
+    )
+    payload = {
+        "door": str(request.door),
+        "kind": str(request.kind),
+        "lane": request.lane,
+        "key": request.dedupe_key,
+        "digest": digest,
+        "priority": request.priority,
+        "resumes": resumes,
+    }
+    operations.append(tx, clock, OperationLane.P1, "admission.queued", admission_id, payload)
+    return by_id(tx, admission_id)
+
+
+def start(tx: Transaction, clock: Clock, admission_id: str, epoch: int, turn_id: str) -> Admission:
+    """Start a queued admission for a turn, which is stored already. Appends ``admission.started`` (P1).
+
+    Raises:
+        Refused: it is not queued any more, or its lane or the turn's is busy: there is one turn a lane, ever.
+    """
+    admission = by_id(tx, admission_id)
+    if admission.status is not AdmissionStatus.QUEUED:
+        raise Refused(f"admission {admission_id} is {admission.status}, not queued", admission=admission_id)
+    lanes = (admission.lane, tx.execute("SELECT lane FROM turn WHERE id = ?", (turn_id,)).fetchone()["lane"])
+    running = tx.execute(
+        f"SELECT admission.id FROM admission LEFT JOIN turn ON turn.id = admission.turn_id"
+        f" WHERE admission.{_OPEN} AND admission.status = 'started' AND (admission.lane IN (?, ?) OR turn.lane IN (?, ?))",
+        lanes * 2,
+    ).fetchone()
+    if running is not None:
+        raise Refused(f"lane {' or '.join(sorted(set(lanes)))} is busy with {running['id']}", running=running["id"])
+    tx.execute("UPDATE admission SET status = 'started', epoch = ?, turn_id = ? WHERE id = ?", (epoch, turn_id, admission_id))
+    return _told(tx, clock, admission_id, "started", {"turn": turn_id, "epoch": epoch})
+
+
+def doubt(tx: Transaction, clock: Clock, admission_id: str) -> Admission:
+    """Mark a started admission whose process is gone. Appends ``admission.unknown`` (P1).
+
+    Raises:
+        Refused: it is not started.
+    """
+    admission = by_id(tx, admission_id)
+    if admission.status is not AdmissionStatus.STARTED:
+        raise Refused(f"admission {admission_id} is {admission.status}, not started", admission=admission_id)
+    tx.execute("UPDATE admission SET status = 'unknown' WHERE id = ?", (admission_id,))
+    return _told(tx, clock, admission_id, "unknown", {"turn": admission.turn_id})
+
+
+def settle(tx: Transaction, clock: Clock, admission_id: str, outcome: Outcome, *, by: str = "") -> Admission:
+    """End an admission. ``by`` names the person who settled an unknown. Appends ``admission.terminal`` (P1).
+
+    Raises:
+        Refused: it has ended already.
+    """
+    admission = by_id(tx, admission_id)
+    if admission.status is AdmissionStatus.TERMINAL:
+        raise Refused(f"admission {admission_id} has ended already: {admission.outcome}", admission=admission_id)
+    tx.execute(
+        "UPDATE admission SET status = 'terminal', outcome = ?, ended_utc = ? WHERE id = ?",
+        (outcome, utc_text(clock.utc()), admission_id),
+    )
+    return _told(tx, clock, admission_id, "terminal", {"turn": admission.turn_id, "outcome": str(outcome), "by": by})
+
+
+def by_id(tx: Transaction, admission_id: str) -> Admission:
+    """Return one admission.
+
+    Raises:
+        Refused: no such admission.
+    """
+    row = tx.execute("SELECT * FROM admission WHERE id = ?", (admission_id,)).fetchone()
+    if row is None:
+        raise Refused(f"there is no admission {admission_id}", admission=admission_id)
+    return to_admission(row)
+
+
+def by_key(tx: Transaction, dedupe_key: str) -> tuple[Admission, str] | None:
+    """Return the admission of a duplicate key with its payload digest, or None."""
+    row = tx.execute("SELECT * FROM admission WHERE dedupe_key = ?", (dedupe_key,)).fetchone()
+    return None if row is None else (to_admission(row), row["digest"])
+
+
+def count_queued(tx: Transaction) -> int:
+    """Return how many admissions wait."""
+    count: int = tx.execute("SELECT count(*) FROM admission WHERE status = 'queued'").fetchone()[0]
+    return count
+
+
+def started(tx: Transaction) -> list[Admission]:
+    """Return the started admissions in the order they came."""
+    return [to_admission(row) for row in tx.execute(f"SELECT * FROM admission WHERE {_OPEN} AND status = 'started' ORDER BY seq")]
+
+
+def started_for(tx: Transaction, turn_id: str) -> Admission | None:
+    """Return the started admission a turn runs under, or None."""
+    row = tx.execute(f"SELECT * FROM admission WHERE {_OPEN} AND status = 'started' AND turn_id = ?", (turn_id,)).fetchone()
+    return None if row is None else to_admission(row)
+
+
+def restarts_of(tx: Transaction, admission_id: str) -> int:
+    """Return how many restarts in a row an admission has already carried its turn through."""
+    row = tx.execute(
+        "WITH RECURSIVE chain (resumes, depth) AS ("
+        " SELECT resumes, 0 FROM admission WHERE id = ?"
+        " UNION ALL SELECT earlier.resumes, chain.depth + 1 FROM chain JOIN admission AS earlier ON earlier.id = chain.resumes"
+        ") SELECT max(depth) FROM chain",
+        (admission_id,),
+    ).fetchone()
+    return int(row[0] or 0)
+
+
+def to_admission(row: sqlite3.Row) -> Admission:
+    """Read a row of ``admission``."""
+    return Admission(
+        seq=row["seq"],
+        id=row["id"],
+        door=Door(row["door"]),
+        kind=RequestKind(row["kind"]),
+        lane=row["lane"],
+        dedupe_key=row["dedupe_key"],
+        payload=to_json(row["payload"]),
+        priority=row["priority"],
+        status=AdmissionStatus(row["status"]),
+        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
+        epoch=row["epoch"],
+        resumes=row["resumes"],
+        turn_id=row["turn_id"],
+        admitted_utc=to_utc(row["admitted_utc"]),
+        admitted_mono_ns=row["admitted_mono_ns"],
+        boot_id=row["boot_id"],
+        clock_synced=bool(row["clock_synced"]),
+    )
+
+
+def _told(tx: Transaction, clock: Clock, admission_id: str, what: str, payload: Mapping[str, Any]) -> Admission:
+    operations.append(tx, clock, OperationLane.P1, f"admission.{what}", admission_id, payload)
+    return by_id(tx, admission_id)

@@ -1,0 +1,126 @@
+"""Questions put to people. Each is addressable and answered at most once; silence leaves it pending."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.effect import Confirmation, ConfirmationStatus
+from appliance.contracts.errors import Refused
+from appliance.contracts.operation import OperationLane
+from appliance.contracts.store import Transaction
+from appliance.store import operations
+from appliance.store.columns import to_utc, to_utc_or_none, utc_text
+
+WAITING_TURNS = """SELECT DISTINCT turn_id FROM confirmation JOIN turn ON turn.id = confirmation.turn_id
+    WHERE confirmation.status = 'pending' AND turn.state = 'confirming'"""
+"""Query of the turns that wait for an answer."""
+
+
+def ask(
+    tx: Transaction,
+    clock: Clock,
+    ids: IdSource,
+    *,
+    turn_id: str,
+    action_id: str,
+    question: str,
+    delivery_id: str | None,
+) -> Confirmation:
+    """Record a question, asked by ``delivery_id``. Appends ``confirmation.asked`` (P1).
+
+    Raises:
+        Refused: the action has asked already.
+    """
+    if tx.execute("SELECT 1 FROM confirmation WHERE action_id = ?", (action_id,)).fetchone():
+        raise Refused(f"action {action_id} has asked its question already", action=action_id)
+    confirmation_id = ids.mint("cf")
+    tx.execute(
+        "INSERT INTO confirmation (id, turn_id, action_id, question, status, delivery_id, asked_seq, asked_utc)"
+        " SELECT ?, ?, ?, ?, 'pending', ?, coalesce(max(asked_seq), 0) + 1, ? FROM confirmation",
+        (confirmation_id, turn_id, action_id, question, delivery_id, utc_text(clock.utc())),
+    )
+    return _told(tx, clock, confirmation_id, "asked", {"turn": turn_id, "action": action_id, "question": question})
+
+
+def pending(tx: Transaction) -> list[Confirmation]:
+    """Return the open questions, oldest first."""
+    rows = tx.execute("SELECT * FROM confirmation WHERE status = 'pending' ORDER BY asked_seq")
+    return [to_confirmation(row) for row in rows]
+
+
+def by_id(tx: Transaction, confirmation_id: str) -> Confirmation:
+    """Return one question.
+
+    Raises:
+        Refused: no such question.
+    """
+    row = tx.execute("SELECT * FROM confirmation WHERE id = ?", (confirmation_id,)).fetchone()
+    if row is None:
+        raise Refused(f"there is no question {confirmation_id}", confirmation=confirmation_id)
+    return to_confirmation(row)
+
+
+def answer(tx: Transaction, clock: Clock, confirmation_id: str, yes: bool, answered_by: str) -> Confirmation:
+    """Close a question with a person's word. ``answered_by`` is the admission that carried it.
+
+    Appends ``confirmation.yes`` or ``confirmation.no`` (P1).
+
+    Raises:
+        Refused: no such question, or it is not open any more.
+    """
+    return _close(tx, clock, confirmation_id, ConfirmationStatus.YES if yes else ConfirmationStatus.NO, answered_by)
+
+
+def abandon(tx: Transaction, clock: Clock, confirmation_id: str) -> Confirmation:
+    """Close a question nobody answered. Appends ``confirmation.abandoned`` (P1).
+
+    Raises:
+        Refused: no such question, or it is not open any more.
+    """
+    return _close(tx, clock, confirmation_id, ConfirmationStatus.ABANDONED, None)
+
+
+def abandon_of_turn(tx: Transaction, clock: Clock, turn_id: str) -> None:
+    """Close all open questions of a turn that will not take an answer any more."""
+    rows = tx.execute(
+        "SELECT id FROM confirmation WHERE turn_id = ? AND status = 'pending' ORDER BY asked_seq", (turn_id,)
+    ).fetchall()
+    for row in rows:
+        abandon(tx, clock, row["id"])
+
+
+def to_confirmation(row: sqlite3.Row) -> Confirmation:
+    """Read a row of ``confirmation``."""
+    return Confirmation(
+        id=row["id"],
+        turn_id=row["turn_id"],
+        action_id=row["action_id"],
+        question=row["question"],
+        status=ConfirmationStatus(row["status"]),
+        delivery_id=row["delivery_id"],
+        asked_seq=row["asked_seq"],
+        asked_utc=to_utc(row["asked_utc"]),
+        answered_by=row["answered_by"],
+        answered_utc=to_utc_or_none(row["answered_utc"]),
+    )
+
+
+def _close(
+    tx: Transaction, clock: Clock, confirmation_id: str, status: ConfirmationStatus, answered_by: str | None
+) -> Confirmation:
+    asked = by_id(tx, confirmation_id)
+    if asked.status is not ConfirmationStatus.PENDING:
+        raise Refused(f"this question is closed already: {asked.status}", confirmation=confirmation_id, status=asked.status)
+    tx.execute(
+        "UPDATE confirmation SET status = ?, answered_by = ?, answered_utc = ? WHERE id = ?",
+        (status, answered_by, utc_text(clock.utc()), confirmation_id),
+    )
+    payload = {"turn": asked.turn_id, "action": asked.action_id, "by": answered_by}
+    return _told(tx, clock, confirmation_id, str(status), payload)
+
+
+def _told(tx: Transaction, clock: Clock, confirmation_id: str, what: str, payload: dict[str, Any]) -> Confirmation:
+    operations.append(tx, clock, OperationLane.P1, f"confirmation.{what}", confirmation_id, payload)
+    return by_id(tx, confirmation_id)

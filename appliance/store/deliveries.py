@@ -1,0 +1,218 @@
+"""Deliveries: a row before anything is said or sent, and a receipt after (R5).
+
+    PENDING --begin--> ATTEMPTING --finish--> DELIVERED
+       ^                   |-------fail-----> FAILED      it cannot be said at all
+       '----give_back------|                              (nobody can say now, or a restart came between)
+                           '------------------> ABANDONED after 3 tries that may have been heard, or 24 h
+
+A delivery is counted as tried from ``begin`` on; ``give_back`` takes that back when nothing can have been heard.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.delivery import Channel, Delivery, DeliveryStatus
+from appliance.contracts.errors import Malformed, StateViolationError
+from appliance.contracts.operation import OperationLane
+from appliance.contracts.store import Transaction
+from appliance.store import operations
+from appliance.store.columns import to_utc, to_utc_or_none, utc_text
+
+MOST_ATTEMPTS = 3  # requirements R5
+LONGEST_WAIT_S = 24 * 3600.0  # requirements R5
+
+LAST_SAID = """SELECT lead, text FROM delivery WHERE channel = 'speech' AND status = 'delivered' ORDER BY ended_utc DESC, seq DESC
+    LIMIT 1"""
+"""Query of what left the speaker last, for "say that again"."""
+
+OF_TURN_SINCE = "SELECT lead, text FROM delivery WHERE turn_id = ? AND queued_mono_ns >= ? ORDER BY seq"
+"""Query of what a turn has had to say since a moment of this boot."""
+
+_NEXT = "SELECT * FROM delivery WHERE channel = ? AND status = 'pending' ORDER BY priority DESC, seq LIMIT 1"
+
+
+def queue(
+    tx: Transaction,
+    clock: Clock,
+    ids: IdSource,
+    *,
+    turn_id: str | None,
+    language: str,
+    text: str,
+    priority: int,
+    lead: str = "",
+    channel: Channel = Channel.SPEECH,
+) -> Delivery:
+    """Insert a delivery that waits to be said. Operation: ``delivery.queued``.
+
+    Raises:
+        Malformed: there is nothing to say.
+    """
+    if not (lead + text).strip():
+        raise Malformed("a delivery needs words", turn=turn_id)
+    delivery_id = ids.mint("delivery")
+    tx.execute(
+        """INSERT INTO delivery
+               (id, channel, turn_id, language, lead, text, priority, status, queued_utc, queued_mono_ns, boot_id)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            delivery_id,
+            channel,
+            turn_id,
+            language,
+            lead,
+            text,
+            priority,
+            DeliveryStatus.PENDING,
+            utc_text(clock.utc()),
+            clock.monotonic_ns(),
+            clock.boot_id,
+        ),
+    )
+    delivery = load(tx, delivery_id)
+    _note(tx, clock, delivery, turn_id=turn_id, channel=channel, language=language, lead=lead, text=text, priority=priority)
+    return delivery
+
+
+def load(tx: Transaction, delivery_id: str) -> Delivery:
+    """Return one delivery.
+
+    Raises:
+        Malformed: there is none of this id.
+    """
+    row = tx.execute("SELECT * FROM delivery WHERE id = ?", (delivery_id,)).fetchone()
+    if row is None:
+        raise Malformed(f"there is no delivery {delivery_id}", delivery=delivery_id)
+    return _delivery(row)
+
+
+def begin_next(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH) -> Delivery | None:
+    """Take the most urgent pending delivery, oldest first among equals, and mark it attempting. None when all is said.
+
+    Deliveries that have waited longer than 24 h are abandoned on the way.
+    """
+    while (row := tx.execute(_NEXT, (channel,)).fetchone()) is not None:
+        if _waited_s(row, clock) <= LONGEST_WAIT_S:
+            return begin(tx, row["id"])
+        _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure="waited longer than 24 h")
+    return None
+
+
+def begin(tx: Transaction, delivery_id: str) -> Delivery:
+    """Mark a pending delivery attempting. Commit this before the first sound.
+
+    Raises:
+        StateViolationError: it is not pending.
+    """
+    _move(tx, delivery_id, DeliveryStatus.PENDING, "status = 'attempting', attempts = attempts + 1", ())
+    return load(tx, delivery_id)
+
+
+def finish(tx: Transaction, clock: Clock, delivery_id: str, *, first_audio_mono_ns: int | None) -> Delivery:
+    """Note the receipt: it was said whole. Operation: ``delivery.delivered``.
+
+    Raises:
+        StateViolationError: it is not being attempted.
+    """
+    return _end(
+        tx,
+        clock,
+        delivery_id,
+        DeliveryStatus.ATTEMPTING,
+        DeliveryStatus.DELIVERED,
+        first_audio_mono_ns=first_audio_mono_ns,
+    )
+
+
+def fail(tx: Transaction, clock: Clock, delivery_id: str, *, why: str) -> Delivery:
+    """Note that it cannot be said at all. Operation: ``delivery.failed``.
+
+    Raises:
+        StateViolationError: it is not being attempted.
+    """
+    return _end(tx, clock, delivery_id, DeliveryStatus.ATTEMPTING, DeliveryStatus.FAILED, failure=why)
+
+
+def give_back(tx: Transaction, clock: Clock, delivery_id: str, *, may_have_been_heard: bool, why: str) -> Delivery:
+    """Put an attempt back: pending again, or abandoned when it was its third that may have been heard.
+
+    Raises:
+        StateViolationError: it is not being attempted.
+    """
+    if may_have_been_heard and load(tx, delivery_id).attempts >= MOST_ATTEMPTS:
+        return _end(tx, clock, delivery_id, DeliveryStatus.ATTEMPTING, DeliveryStatus.ABANDONED, failure=why)
+    repeat = "may_be_repeat = 1" if may_have_been_heard else "attempts = attempts - 1"
+    _move(tx, delivery_id, DeliveryStatus.ATTEMPTING, f"status = 'pending', failure = ?, {repeat}", (why,))
+    return load(tx, delivery_id)
+
+
+def recover(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH) -> list[Delivery]:
+    """Put back what a previous owner was saying when it died: nobody knows how much of it was heard."""
+    rows = tx.execute("SELECT id FROM delivery WHERE channel = ? AND status = 'attempting' ORDER BY seq", (channel,)).fetchall()
+    return [give_back(tx, clock, row["id"], may_have_been_heard=True, why="interrupted") for row in rows]
+
+
+def open_count(tx: Transaction) -> int:
+    """Return how many deliveries are pending or being attempted."""
+    return int(tx.execute("SELECT count(*) FROM delivery WHERE status IN ('pending', 'attempting')").fetchone()[0])
+
+
+def _end(
+    tx: Transaction,
+    clock: Clock,
+    delivery_id: str,
+    before: DeliveryStatus,
+    after: DeliveryStatus,
+    *,
+    failure: str = "",
+    first_audio_mono_ns: int | None = None,
+) -> Delivery:
+    columns = "status = ?, failure = ?, first_audio_mono_ns = ?, ended_utc = ?"
+    _move(tx, delivery_id, before, columns, (after, failure, first_audio_mono_ns, utc_text(clock.utc())))
+    ended = load(tx, delivery_id)
+    why = {"why": failure} if failure else {}
+    _note(tx, clock, ended, attempts=ended.attempts, may_be_repeat=ended.may_be_repeat, **why)
+    return ended
+
+
+def _move(tx: Transaction, delivery_id: str, before: DeliveryStatus, columns: str, values: tuple[Any, ...]) -> None:
+    moved = tx.execute(f"UPDATE delivery SET {columns} WHERE id = ? AND status = ?", (*values, delivery_id, before))
+    if moved.rowcount == 0:
+        raise StateViolationError(f"delivery {delivery_id} is not {before}", delivery=delivery_id)
+
+
+def _note(tx: Transaction, clock: Clock, delivery: Delivery, **facts: Any) -> None:
+    kind = "queued" if delivery.status is DeliveryStatus.PENDING else str(delivery.status)
+    payload: Mapping[str, Any] = {"id": delivery.id, **facts}
+    operations.append(tx, clock, OperationLane.P1, f"delivery.{kind}", delivery.id, payload)
+
+
+def _waited_s(row: sqlite3.Row, clock: Clock) -> float:
+    """Time since it was queued. Within one boot by the monotonic clock; across boots wall time counts only if disciplined."""
+    if row["boot_id"] == clock.boot_id:
+        return (clock.monotonic_ns() - int(row["queued_mono_ns"])) / 1e9
+    return (clock.utc() - to_utc(row["queued_utc"])).total_seconds() if clock.is_synced else 0.0
+
+
+def _delivery(row: sqlite3.Row) -> Delivery:
+    return Delivery(
+        id=row["id"],
+        seq=row["seq"],
+        channel=Channel(row["channel"]),
+        turn_id=row["turn_id"],
+        language=row["language"],
+        lead=row["lead"],
+        text=row["text"],
+        priority=row["priority"],
+        status=DeliveryStatus(row["status"]),
+        attempts=row["attempts"],
+        may_be_repeat=bool(row["may_be_repeat"]),
+        queued_utc=to_utc(row["queued_utc"]),
+        queued_mono_ns=row["queued_mono_ns"],
+        first_audio_mono_ns=row["first_audio_mono_ns"],
+        ended_utc=to_utc_or_none(row["ended_utc"]),
+    )

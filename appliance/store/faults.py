@@ -1,0 +1,43 @@
+"""The one map from SQLite's errors to ours."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+from appliance.contracts.errors import Corrupt, FloorhandError, StorageFullError, Unavailable
+
+_NO_ROOM_BYTES = 256 * 1024  # a partition with less cannot grow the write-ahead log's shared memory and a checkpoint
+
+
+def translate(error: sqlite3.Error, path: Path) -> FloorhandError | None:
+    """Return our error for what the file system or the file did; None for a mistake in the statement itself.
+
+    Primary result codes are the low byte of https://sqlite.org/rescode.html. A full disk and a damaged file are told
+    apart: an I/O error counts as "full" only when the partition has no room.
+    """
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    match primary:
+        case sqlite3.SQLITE_FULL:
+            return _full(path)
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return Corrupt(f"{path.name} is damaged: {error}", file=str(path))
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            if _has_no_room(path):
+                return _full(path)
+            return Unavailable(f"the storage does not answer for {path.name}: {error}", retry_after_s=5.0, file=str(path))
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return Unavailable(f"{path.name} is being written by another program", retry_after_s=1.0, file=str(path))
+    return None
+
+
+def _full(path: Path) -> StorageFullError:
+    return StorageFullError(f"no room left for {path.name}; free space on its partition", retry_after_s=30.0, file=str(path))
+
+
+def _has_no_room(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path.parent).free < _NO_ROOM_BYTES
+    except OSError:
+        return False

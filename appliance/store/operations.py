@@ -1,0 +1,120 @@
+"""The operation log: written in the same transaction as what it tells, one hash chain a lane."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Corrupt, Refused
+from appliance.contracts.operation import GENESIS_HASH, Operation, OperationLane
+from appliance.contracts.store import Transaction
+from appliance.foundation.hash_chain import chain_hash, is_intact
+from appliance.store.columns import json_text, to_json, utc_text
+
+SELECT = "SELECT operation.*, appliance.origin AS origin FROM operation CROSS JOIN appliance"
+"""Rows that :func:`to_operation` reads; add ``WHERE … ORDER BY operation.seq``."""
+
+
+def set_origin(tx: Transaction, clock: Clock, name: str) -> None:
+    """Name this appliance in its log, once. The same name again changes nothing.
+
+    Raises:
+        Refused: the ledger already belongs to another name; its history would fork.
+    """
+    row = tx.execute("SELECT origin FROM appliance").fetchone()
+    if row is None:
+        tx.execute("INSERT INTO appliance (one, origin, created_utc) VALUES (1, ?, ?)", (name, utc_text(clock.utc())))
+    elif row["origin"] != name:
+        raise Refused(f"this ledger was written by {row['origin']}, not by {name}", origin=row["origin"], name=name)
+
+
+def origin(tx: Transaction) -> str:
+    """Return this appliance's name.
+
+    Raises:
+        Refused: it was never set.
+    """
+    row = tx.execute("SELECT origin FROM appliance").fetchone()
+    if row is None:
+        raise Refused("the ledger has no origin yet: set_origin comes first")
+    name: str = row["origin"]
+    return name
+
+
+def append(tx: Transaction, clock: Clock, lane: OperationLane, kind: str, entity: str, payload: Mapping[str, Any]) -> Operation:
+    """Add one entry to a lane and return it. ``kind`` is ``noun.what_happened``, ``entity`` the id it is about."""
+    head = tx.execute("SELECT seq, hash FROM operation_head WHERE lane = ?", (lane,)).fetchone()
+    seq, prev_hash = (head["seq"] + 1, head["hash"]) if head else (1, GENESIS_HASH)
+    name, at_utc, clock_synced = origin(tx), utc_text(clock.utc()), clock.is_synced
+    hashed = chain_hash(
+        origin=name,
+        lane=lane,
+        seq=seq,
+        kind=kind,
+        entity=entity,
+        payload=payload,
+        at_utc=at_utc,
+        clock_synced=clock_synced,
+        prev_hash=prev_hash,
+    )
+    tx.execute(
+        "INSERT INTO operation (lane, seq, kind, entity, payload, at_utc, clock_synced, prev_hash, hash)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (lane, seq, kind, entity, json_text(payload), at_utc, clock_synced, prev_hash, hashed),
+    )
+    tx.execute(
+        "INSERT INTO operation_head (lane, seq, hash) VALUES (?, ?, ?)"
+        " ON CONFLICT (lane) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
+        (lane, seq, hashed),
+    )
+    return Operation(name, lane, seq, kind, entity, payload, at_utc, clock_synced, prev_hash, hashed)
+
+
+def to_operation(row: sqlite3.Row) -> Operation:
+    """Read a row of :data:`SELECT`."""
+    return Operation(
+        origin=row["origin"],
+        lane=OperationLane(row["lane"]),
+        seq=row["seq"],
+        kind=row["kind"],
+        entity=row["entity"],
+        payload=to_json(row["payload"]),
+        at_utc=row["at_utc"],
+        clock_synced=bool(row["clock_synced"]),
+        prev_hash=row["prev_hash"],
+        hash=row["hash"],
+    )
+
+
+def verify_chain(source: Transaction | Iterable[sqlite3.Row], lane: OperationLane) -> int:
+    """Check a lane from its beginning and return how many entries it has.
+
+    ``source`` is a transaction, whose head row is checked too, or rows of :data:`SELECT` in order.
+
+    Raises:
+        Corrupt: an entry is missing, moved or altered; facts name ``lane`` and ``seq``.
+    """
+    if isinstance(source, sqlite3.Connection):
+        count, last_hash = _walk(source.execute(f"{SELECT} WHERE lane = ? ORDER BY seq", (lane,)), lane)
+        head = source.execute("SELECT seq, hash FROM operation_head WHERE lane = ?", (lane,)).fetchone()
+        if (head["seq"], head["hash"]) != (count, last_hash) if head else count:
+            raise _broken(lane, count + 1, "is missing at the end")
+        return count
+    return _walk(source, lane)[0]
+
+
+def _walk(rows: Iterable[sqlite3.Row], lane: OperationLane) -> tuple[int, str]:
+    count, prev_hash = 0, GENESIS_HASH
+    for operation in map(to_operation, rows):
+        if operation.lane is not lane or operation.seq != count + 1:
+            raise _broken(lane, count + 1, "is missing")
+        if operation.prev_hash != prev_hash or not is_intact(operation):
+            raise _broken(lane, operation.seq, "does not fit the chain")
+        count, prev_hash = operation.seq, operation.hash
+    return count, prev_hash
+
+
+def _broken(lane: OperationLane, seq: int, what: str) -> Corrupt:
+    return Corrupt(f"operation {seq} of lane {lane} {what}", lane=str(lane), seq=seq)

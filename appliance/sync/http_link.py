@@ -1,0 +1,182 @@
+"""The coordinator over HTTP. The one place that knows httpx and the coordinator's wire form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from appliance.contracts.errors import Refused, Unavailable
+from appliance.contracts.operation import Operation
+from appliance.foundation.canonical import canonical_json
+from appliance.sync.settings import SyncSettings
+
+if TYPE_CHECKING:
+    import httpx
+
+_LATER = frozenset({408, 425, 429, 500, 502, 503, 504, 507})  # says nothing about what was sent: send it again
+_LONGEST_RETRY_AFTER_S = 600.0
+
+
+class HttpCoordinator:
+    """Implements :class:`appliance.contracts.ports.CoordinatorLink`. Redirects and proxies of the environment are not followed.
+
+    ``transport`` replaces the network in tests.
+    """
+
+    def __init__(self, settings: SyncSettings, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._client: httpx.AsyncClient | None = None
+
+    async def push(self, operations: Sequence[Operation]) -> Mapping[str, int]:
+        """See :meth:`appliance.contracts.ports.CoordinatorLink.push`."""
+        first = operations[0]
+        batch = {
+            "origin": first.origin,
+            "lane": str(first.lane),
+            "first_seq": first.seq,
+            "prev_hash": first.prev_hash,
+            "operations": [
+                {
+                    "kind": op.kind,
+                    "entity": op.entity,
+                    "payload": op.payload,
+                    "at_utc": op.at_utc,
+                    "clock_synced": op.clock_synced,
+                    "hash": op.hash,
+                }
+                for op in operations
+            ],
+        }
+        answer = await self._ask("POST", "/v1/operations", content=canonical_json(batch).encode())
+        if not all(_is_count(seq) for seq in answer.values()) or str(first.lane) not in answer:
+            raise _strange("/v1/operations")
+        return answer
+
+    async def heads(self) -> Mapping[str, tuple[int, str]]:
+        """See :meth:`appliance.contracts.ports.CoordinatorLink.heads`."""
+        answer = await self._ask("GET", "/v1/heads")
+        match answer.get("lanes"):
+            case dict() as lanes if all(_is_head(head) for head in lanes.values()):
+                return {lane: (head["seq"], head["hash"]) for lane, head in lanes.items()}
+        raise _strange("/v1/heads")
+
+    async def pull(self, after: int) -> tuple[int, Sequence[Mapping[str, Any]]]:
+        """See :meth:`appliance.contracts.ports.CoordinatorLink.pull`."""
+        match await self._ask("GET", f"/v1/changes?after={after}"):
+            case {"cursor": int(cursor), "changes": list(changes)} if all(_is_change(change) for change in changes):
+                return cursor, changes
+        raise _strange("/v1/changes")
+
+    async def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _ask(self, method: str, path: str, content: bytes | None = None) -> dict[str, Any]:
+        import httpx
+
+        client = self._open()
+        try:
+            async with asyncio.timeout(self._settings.total_timeout_s):
+                response = await client.request(method, path, content=content)
+        except TimeoutError as error:
+            await self.close()  # what is left of the exchange must not meet the next one
+            raise Unavailable(f"no answer within {self._settings.total_timeout_s:g} s", retry_after_s=0.0) from error
+        except httpx.TimeoutException as error:
+            raise Unavailable(f"no answer in time ({type(error).__name__})", retry_after_s=0.0) from error
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise Unavailable(f"not reached: {error or type(error).__name__}", retry_after_s=0.0) from error
+        if response.status_code in (401, 403):
+            await self.close()  # the token may have been renewed: read it again next time
+        return _answer(response, path)
+
+    def _open(self) -> httpx.AsyncClient:
+        """Return the client. Made at the first call: importing httpx and loading certificates takes tens of ms."""
+        if self._client is None:
+            import httpx
+
+            settings = self._settings
+            self._client = httpx.AsyncClient(
+                base_url=settings.coordinator,
+                headers={"Authorization": f"Bearer {_token(settings)}", "Content-Type": "application/json"},
+                timeout=httpx.Timeout(settings.total_timeout_s, connect=settings.connect_timeout_s),
+                limits=httpx.Limits(max_connections=4, keepalive_expiry=30.0),
+                verify=_tls(settings),
+                transport=self._transport,
+                follow_redirects=False,
+                trust_env=False,
+            )
+        return self._client
+
+
+def _token(settings: SyncSettings) -> str:
+    if settings.token_file is None:
+        return settings.token.get_secret_value()
+    try:
+        if settings.token_file.stat().st_mode & 0o077:
+            raise Refused(
+                f"{settings.token_file} can be read by others; run: chmod 600 {settings.token_file}", reason="token_file"
+            )
+        return settings.token_file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise Refused(f"the token cannot be read from {settings.token_file}: {error.strerror}", reason="token_file") from error
+
+
+def _tls(settings: SyncSettings) -> ssl.SSLContext:
+    if settings.coordinator.startswith("http://"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used, and trusts nobody
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except OSError as error:  # ssl.SSLError is one too
+        raise Refused(f"{settings.ca_file} is no usable certificate file: {error}", reason="ca_file") from error
+
+
+def _answer(response: httpx.Response, path: str) -> dict[str, Any]:
+    """Return the coordinator's answer, or raise what its status means.
+
+    Anything that is not JSON of the coordinator's own form comes from something in between (a proxy, a captive portal) and
+    says nothing about the coordinator.
+    """
+    try:
+        content = json.loads(response.content)
+    except (ValueError, RecursionError):
+        content = None
+    if response.status_code in _LATER:
+        why = content.get("message", "") if isinstance(content, dict) else ""
+        raise Unavailable(f"answered {response.status_code} {why}".rstrip(), retry_after_s=_retry_after_s(response))
+    if not isinstance(content, dict):
+        raise _strange(path, response.status_code)
+    if response.status_code == 200:
+        return content
+    if "code" not in content or "message" not in content:
+        raise _strange(path, response.status_code)
+    facts = {str(key): value for key, value in content.items() if key not in ("code", "message")}
+    facts.setdefault("reason", content["code"])
+    raise Refused(str(content["message"]), **facts | {"status": response.status_code})
+
+
+def _strange(path: str, status: int = 200) -> Unavailable:
+    return Unavailable(f"what answered {path} with {status} is not a coordinator", retry_after_s=0.0)
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    """Read Retry-After in seconds; its date form is ignored, for this machine's clock may be wrong."""
+    text = response.headers.get("Retry-After", "")
+    return min(float(text), _LONGEST_RETRY_AFTER_S) if text.isascii() and text.isdigit() else 0.0
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_head(value: object) -> bool:
+    return isinstance(value, dict) and _is_count(value.get("seq")) and isinstance(value.get("hash"), str)
+
+
+def _is_change(value: object) -> bool:
+    return isinstance(value, dict) and _is_count(value.get("position")) and isinstance(value.get("kind"), str)

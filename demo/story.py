@@ -1,0 +1,201 @@
+"""The reference story: what happens at line 3, in order, each step waited for by what the core itself reports.
+
+The worker is only ever heard through the microphone. Everything measured is taken from the ledger, the plant and the
+coordinator, not from this script's own idea of what should have happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from demo.progress import Progress
+from demo.site import Site
+from demo.worker_voice import render_worker
+
+_SPEECH_WITHIN_S = 60.0
+_TURN_WITHIN_S = 45.0
+
+
+@dataclass(slots=True)
+class Said:
+    """One thing the worker said, and what became of it."""
+
+    said: str
+    heard: str
+    intent: str
+    end_of_speech_to_intent_ms: float
+
+
+@dataclass(slots=True)
+class Told:
+    """What the story collected for the summary."""
+
+    said: list[Said] = field(default_factory=list)
+    work_order: str = ""
+
+
+class Story:
+    """Runs the story on an opened site."""
+
+    def __init__(self, site: Site, progress: Progress) -> None:
+        self._site = site
+        self._progress = progress
+        self._voice = 0
+        self.told = Told()
+
+    async def run(self) -> Told:
+        """Tell it to the end.
+
+        Raises:
+            TimeoutError: something that must happen did not; the message says what.
+        """
+        await self._over_temperature()
+        await self._confirm_work_order()
+        await self._network_goes()
+        await self._killed_while_writing()
+        await self._network_returns()
+        return self.told
+
+    # 1 and 2 -----------------------------------------------------------------------------------------------------
+    async def _over_temperature(self) -> None:
+        self._progress.chapter("Motor 3 overheats; the PLC gateway publishes the alarm")
+        await self._site.plant.order(do="overheat", asset="motor_3")
+        alarm = await self._site.client.until(
+            "/v1/alarms", lambda rows: next(iter(rows), None), what="the alarm stored", within_s=_TURN_WITHIN_S
+        )
+        self._progress.note(f"stored: {alarm['alarm_id']} on {alarm['asset']}, {alarm['value']} {alarm['unit']}")
+        await self._question_heard("over-temperature alarm")
+
+    # 3 -----------------------------------------------------------------------------------------------------------
+    async def _confirm_work_order(self) -> None:
+        self._progress.chapter("The worker agrees")
+        await self._speak("yes, confirm", intent="confirm", length_scale=1.1)
+        orders = await self._site.client.until(
+            "/v1/work-orders", lambda rows: [r for r in rows if r["number"]], what="the work order numbered", within_s=30.0
+        )
+        self.told.work_order = str(orders[0]["number"])
+        self._progress.note(f"work order {self.told.work_order} exists at the coordinator")
+        await self._quiet()
+
+    # 4 -----------------------------------------------------------------------------------------------------------
+    async def _network_goes(self) -> None:
+        self._progress.chapter("The network goes: the coordinator is stopped")
+        await self._site.coordinator.stop()
+        await self._speak("what is the temperature of motor three", intent="read_tag", length_scale=0.95)
+        await self._quiet()
+        await self._speak("set the fan speed of motor three to maximum", intent="set_tag_to_limit", length_scale=1.05)
+        await self._question_heard("fan speed read back as a question")
+        await self._speak("yes, confirm", intent="confirm", length_scale=1.0)
+        await self._tag_reads("motor_3.fan_speed", 100)
+        await self._quiet()
+        self._progress.chapter("A second alarm, still offline")
+        await self._site.plant.order(do="pressure_drop", asset="pump_3")
+        await self._question_heard("low-pressure alarm")
+        await self._speak("no", intent="deny", length_scale=1.0)
+        await self._quiet()
+
+    # 5 -----------------------------------------------------------------------------------------------------------
+    async def _killed_while_writing(self) -> None:
+        self._progress.chapter("The core is killed between a Modbus write and its reply")
+        await self._speak("set the fan speed of motor three to eighty percent", intent="set_tag", length_scale=1.0)
+        await self._question_heard("fan speed read back as a question")
+        heard_so_far = len(self._site.plant.reports)
+        await self._site.plant.order(do="hold_write_reply", seconds=5)
+        said = asyncio.create_task(self._say_into_microphone("yes, confirm", 1.0))
+        written = await self._site.plant.report(
+            lambda r: r.get("event") == "write_received", within_s=_SPEECH_WITHIN_S, since=heard_so_far
+        )
+        await self._site.core.kill()
+        await said
+        self._progress.note(f"write of {written['value']} received by the PLC, reply held, core killed with SIGKILL")
+        await self._site.start_core()
+        await self._collect("yes, confirm", "confirm")
+        settled = await self._site.client.until(
+            "/v1/effects",
+            lambda rows: [r for r in rows if r["was_unknown"] and r["status"] in ("applied", "none")],
+            what="the unknown write settled by reading back",
+            within_s=60.0,
+        )
+        self._progress.note(f"the write was unknown; reading back settled it as {settled[0]['status']}")
+        await self._tag_reads("motor_3.fan_speed", 80)
+        await self._quiet()
+
+    # 6 -----------------------------------------------------------------------------------------------------------
+    async def _network_returns(self) -> None:
+        self._progress.chapter("The coordinator returns")
+        await self._site.start_coordinator()
+        await self._site.client.until(
+            "/v1/sync",
+            lambda sync: all(lane["pending"] == 0 for lane in sync["lanes"] if lane["lane"] in ("P0", "P1", "P2")),
+            what="the operation log caught up",
+            within_s=60.0,
+        )
+        await self._quiet()
+
+    # ----------------------------------------------------------------------------------------------------------------
+    async def _say_into_microphone(self, text: str, length_scale: float) -> None:
+        self._voice += 1
+        draft = self._site.folder / f"worker-{self._voice:02d}.wav"
+        await asyncio.to_thread(render_worker, text, draft, length_scale=length_scale, snr_db=15.0, seed=self._voice)
+        draft.rename(self._site.microphone / draft.name)
+        self._progress.said("worker", text)
+
+    async def _speak(self, text: str, *, intent: str, length_scale: float) -> None:
+        """Say it into the microphone and wait for the admission that came of it."""
+        await self._say_into_microphone(text, length_scale)
+        await self._collect(text, intent)
+
+    async def _collect(self, text: str, intent: str) -> None:
+        """Wait until the ledger tells what became of the newest thing said, and check that it was heard right."""
+        known = len(self.told.said)
+
+        def next_heard(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+            heard = [row for row in reversed(rows) if row["kind"] == "utterance"]
+            return heard[known] if len(heard) > known and heard[known]["turn_id"] else None
+
+        admission = await self._site.client.until(
+            "/v1/admissions?limit=1000", next_heard, what=f"“{text}” heard", within_s=_SPEECH_WITHIN_S
+        )
+        turn = await self._site.client.get(f"/v1/turns/{admission['turn_id']}")
+        accounts = [turn["context"].get("heard"), *turn["context"].get("answers", [])]
+        account = next(a for a in accounts if a and a["admission"] == admission["id"])
+        said = Said(text, admission["payload"]["text"], account["intent"], account["ms"])
+        self.told.said.append(said)
+        self._progress.note(f"heard “{said.heard}” -> {said.intent}, {said.end_of_speech_to_intent_ms} ms after the last word")
+        if said.intent != intent:
+            raise AssertionError(f"“{text}” was taken for {said.intent} (heard “{said.heard}”), not {intent}")
+
+    async def _question_heard(self, what: str) -> None:
+        """Wait until a question is open and its words have left the speaker."""
+        await self._site.client.until(
+            "/v1/confirmations", lambda rows: any(r["asked"] for r in rows), what=f"a question after the {what}",
+            within_s=_SPEECH_WITHIN_S,
+        )  # fmt: skip
+        await self._quiet()
+
+    async def _quiet(self) -> None:
+        """Wait until no turn runs and everything queued for speech was said."""
+        await self._site.client.until(
+            "/v1/status", lambda status: status["turns_running"] == 0, what="the turn ended", within_s=_TURN_WITHIN_S
+        )
+        rows = await self._site.client.until(
+            "/v1/deliveries",
+            lambda rows: rows if all(r["status"] not in ("pending", "attempting") for r in rows) else None,
+            what="the appliance finished speaking",
+            within_s=_SPEECH_WITHIN_S,
+        )
+        for line in self._new_speech(rows):
+            self._progress.said("floorhand", line)
+
+    def _new_speech(self, rows: list[dict[str, Any]]) -> list[str]:
+        fresh = [r for r in reversed(rows) if r["status"] == "delivered" and r["id"] not in self._progress.shown]
+        self._progress.shown.update(r["id"] for r in fresh)
+        return [f"{r['lead']} {r['text']}".strip() for r in fresh]
+
+    async def _tag_reads(self, key: str, value: float) -> None:
+        await self._site.client.until(
+            f"/v1/tags?keys={key}", lambda rows: rows and rows[0]["value"] == value, what=f"{key} = {value}",
+            within_s=_TURN_WITHIN_S,
+        )  # fmt: skip

@@ -1,0 +1,156 @@
+"""The line itself: machines in motion, their values in the PLC's registers, alarms with hysteresis, events in the ring.
+
+Which machine an asset is follows from the first part of its id (``motor_3`` is a motor); which value a tag shows, from its name.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from appliance.contracts.alarm import AlarmChange
+from appliance.contracts.errors import Refused
+from appliance.contracts.plant import AlarmDefinition, Plant, RegisterKind, Tag
+from drivers.sim.dynamics import LIMITS, Conveyor, Machine, Motor, Pump
+from drivers.sim.registers import Registers
+
+_MACHINES: dict[str, type[Motor] | type[Pump] | type[Conveyor]] = {"motor": Motor, "pump": Pump, "conveyor": Conveyor}
+_STARTED, _SETPOINT, _ACKNOWLEDGED, _RESET = 1, 401, 402, 403
+_ALARM_EVENTS = {"over_temperature": (101, 102), "low_pressure": (201, 202), "overcurrent": (301, 302)}
+_FAN_FAILING, _LEAKAGE, _JAMMED = 103, 203, 303
+_RESET_HELD_S = 120.0  # simulated; a push button that stays lit long enough to be read back
+_NOISE = 0.002  # of the value, one standard deviation
+
+M = TypeVar("M", Motor, Pump, Conveyor)
+Changed = Callable[[AlarmDefinition, AlarmChange, float], None]
+
+EVENT_CODES = (_STARTED, _SETPOINT, _ACKNOWLEDGED, _RESET, _FAN_FAILING, _LEAKAGE, _JAMMED, *sum(_ALARM_EVENTS.values(), ()))
+"""Every code this line writes into the event ring."""
+
+
+class Line:
+    """Steps all machines of the plant that it knows how to play. ``changed`` is told of each alarm that comes or goes."""
+
+    def __init__(self, plant: Plant, registers: Registers, changed: Changed, *, seed: int = 0) -> None:
+        self._plant = plant
+        self._registers = registers
+        self._changed = changed
+        self._random = random.Random(seed)
+        self._now_s = 0.0
+        self._machines: dict[str, Machine] = {
+            asset.id: kind() for asset in plant.assets if (kind := _MACHINES.get(asset.id.partition("_")[0])) is not None
+        }
+        self._active: set[str] = set()
+        self._reset_until_s: dict[str, float] = {}
+        registers.log_event(_STARTED, 0.0, 0.0)
+        for tag in self._tags():
+            self._put(tag, first=True)
+
+    def step(self, dt_s: float) -> None:
+        """Let ``dt_s`` simulated seconds pass."""
+        self._now_s += dt_s
+        for tag in self._tags():
+            self._take_setpoint(tag)
+        for asset, machine in self._machines.items():
+            self._machines[asset] = machine.step(dt_s)
+        for tag in self._tags():
+            self._put(tag)
+        for alarm in self._plant.alarms:
+            self._judge(alarm)
+
+    def overheat(self, asset: str) -> None:
+        """Let a motor's fan fail."""
+        self._machines[asset] = self._machine(asset, Motor).overheating()
+        self._registers.log_event(_FAN_FAILING, 0.0, self._now_s)
+
+    def drop_pressure(self, asset: str) -> None:
+        """Let a pump leak."""
+        self._machines[asset] = self._machine(asset, Pump).leaking()
+        self._registers.log_event(_LEAKAGE, 0.0, self._now_s)
+
+    def jam(self, asset: str) -> None:
+        """Let a belt drag."""
+        self._machines[asset] = self._machine(asset, Conveyor).jammed()
+        self._registers.log_event(_JAMMED, 0.0, self._now_s)
+
+    def recover(self, asset: str | None) -> None:
+        """Repair one machine, or all of them."""
+        for each in [asset] if asset is not None else list(self._machines):
+            if each not in self._machines:
+                raise Refused(f"{each} is not a machine of this line")
+            self._machines[each] = self._machines[each].sound()
+
+    def written(self, device_id: int, kind: RegisterKind, address: int) -> None:
+        """Take notice of a write from outside."""
+        tag = self._registers.tag_at(device_id, kind, address)
+        if tag is None:
+            return
+        value = self._registers.get(tag)
+        if tag.name == "reset" and value:
+            self._reset_until_s[tag.key] = self._now_s + _RESET_HELD_S
+            self.recover(tag.asset)
+            self._registers.log_event(_RESET, 0.0, self._now_s)
+        elif tag.name == "acknowledge":
+            self._registers.log_event(_ACKNOWLEDGED, 0.0, self._now_s)
+        else:
+            self._registers.log_event(_SETPOINT, float(value or 0), self._now_s)
+
+    def _tags(self) -> list[Tag]:
+        return [tag for tag in self._plant.tags if tag.asset in self._machines]
+
+    def _machine(self, asset: str, kind: type[M]) -> M:
+        machine = self._machines.get(asset)
+        if not isinstance(machine, kind):
+            raise Refused(f"{asset} is not a {kind.__name__.lower()} of this line")
+        return machine
+
+    def _take_setpoint(self, tag: Tag) -> None:
+        machine, value = self._machines[tag.asset], self._registers.get(tag)
+        if isinstance(machine, Motor) and tag.name == "fan_speed" and value is not None:
+            self._machines[tag.asset] = replace(machine, fan_percent=float(value))
+        elif isinstance(machine, Conveyor) and tag.name == "speed" and value is not None:
+            self._machines[tag.asset] = replace(machine, setpoint_m_s=float(value))
+        elif tag.name == "reset" and value and self._now_s >= self._reset_until_s.get(tag.key, 0.0):
+            self._registers.put(tag, False)
+
+    def _put(self, tag: Tag, *, first: bool = False) -> None:
+        machine = self._machines[tag.asset]
+        match machine, tag.name:
+            case Motor(), "temperature":
+                self._registers.put(tag, self._noisy(machine.temperature_degc))
+            case Motor(), "load":
+                self._registers.put(tag, self._noisy(machine.load_percent))
+            case Motor(), "vibration":
+                self._registers.put(tag, self._noisy(machine.vibration_mm_s))
+            case Motor(), "fan_speed" if first:
+                self._registers.put(tag, machine.fan_percent)
+            case Pump(), "pressure":
+                self._registers.put(tag, self._noisy(machine.pressure_bar))
+            case Pump(), "flow":
+                self._registers.put(tag, self._noisy(machine.flow_m3_h))
+            case Pump(), "running":
+                self._registers.put(tag, machine.is_running)
+            case Conveyor(), "speed" if first:
+                self._registers.put(tag, machine.setpoint_m_s)
+            case Conveyor(), "current":
+                self._registers.put(tag, self._noisy(machine.current_a))
+            case Conveyor(), "running":
+                self._registers.put(tag, machine.is_running)
+
+    def _noisy(self, value: float) -> float:
+        return value * (1 + self._random.gauss(0.0, _NOISE))
+
+    def _judge(self, alarm: AlarmDefinition) -> None:
+        limit, tag = LIMITS.get(alarm.fault), self._plant.tag_by_key.get(alarm.tag or "")
+        if limit is None or tag is None or alarm.asset not in self._machines:
+            return
+        value = self._registers.get(tag)  # what the PLC itself sees, noise and rounding included
+        was_active = alarm.id in self._active
+        if value is None or limit.is_active(float(value), was_active) == was_active:
+            return
+        self._active ^= {alarm.id}
+        raised, cleared = _ALARM_EVENTS[alarm.fault]
+        self._registers.log_event(cleared if was_active else raised, float(value), self._now_s)
+        self._changed(alarm, AlarmChange.CLEARED if was_active else AlarmChange.RAISED, float(value))

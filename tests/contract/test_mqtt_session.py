@@ -1,0 +1,263 @@
+"""The MQTT session against a real mosquitto: nothing is acknowledged before it is durable, nothing is lost, nothing blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from appliance.contracts.errors import Malformed, Refused, Unavailable
+from appliance.foundation.supervisor import Degraded
+from appliance.foundation.system_clock import SystemClock
+from drivers.mqtt.session import MqttSession
+from drivers.mqtt.topics import IncomingMessage
+from drivers.sim.broker import Broker
+from tests.support.broker import USERS, publisher, running_broker, running_session, settings_for
+from tests.support.waiting import until
+
+ALARMS = "plant/line_3/alarms"
+
+
+class Store:
+    """A handler that keeps what it was given. ``fault`` may say what to raise for a message; ``gate`` holds it back."""
+
+    def __init__(self, fault: Callable[[IncomingMessage], Exception | None] = lambda _: None) -> None:
+        self.fault = fault
+        self.messages: list[IncomingMessage] = []
+        self.offered: list[bytes] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def __call__(self, message: IncomingMessage) -> None:
+        self.offered.append(message.payload)
+        await self.gate.wait()
+        error = self.fault(message)
+        if error is not None:
+            raise error
+        self.messages.append(message)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [message.payload for message in self.messages]
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    async with running_broker(tmp_path) as running:
+        yield running
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % n for n in range(count)]
+
+
+@pytest.mark.req("F5", "P2")
+async def test_messages_arrive_in_order_and_are_acknowledged(broker: Broker) -> None:
+    store = Store()
+    async with publisher(broker) as gateway, running_session(settings_for(broker), store) as session:
+        for payload in numbered(50):
+            await gateway.publish(ALARMS, payload)
+        await until(lambda: session.counts.acknowledged == 50, "all acknowledged")
+        assert store.payloads == numbered(50)
+        assert {m.topic for m in store.messages} == {ALARMS}
+        assert not any(m.retained or m.duplicate for m in store.messages)
+
+
+@pytest.mark.req("F5")
+async def test_a_slow_handler_slows_the_broker_not_the_process(broker: Broker) -> None:
+    store = Store()
+    store.gate.clear()
+    async with publisher(broker) as gateway, running_session(settings_for(broker, receive_maximum=5), store) as session:
+        for payload in numbered(60):
+            await gateway.publish(ALARMS, payload)
+        await until(lambda: session.counts.received == 5, "the window is full")
+        assert session.counts.acknowledged == 0
+        assert store.offered == [b"0"], "one at a time"
+        store.gate.set()
+        await until(lambda: session.counts.acknowledged == 60, "all acknowledged")
+        assert store.payloads == numbered(60)
+        assert session.counts.received == 60
+
+
+@pytest.mark.req("F5")
+async def test_a_client_killed_before_it_acknowledged_gets_the_message_again(broker: Broker) -> None:
+    swallower = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.support.mqtt_swallower", str(broker.port), USERS["floorhand"], stdout=asyncio.subprocess.PIPE
+    )
+    assert swallower.stdout is not None
+    async with asyncio.timeout(15), publisher(broker) as gateway:
+        assert await swallower.stdout.readline() == b"connected\n"
+        await gateway.publish(ALARMS, b"one")
+        await gateway.publish(ALARMS, b"two")
+        assert await swallower.stdout.readline() == b"took one\n"
+    swallower.kill()
+    await swallower.wait()
+    store = Store()
+    async with running_session(settings_for(broker), store) as session:
+        await until(lambda: session.counts.acknowledged == 2, "both again")
+        assert store.payloads == [b"one", b"two"]
+        assert store.messages[0].duplicate
+
+
+@pytest.mark.req("F5")
+async def test_an_acknowledged_message_does_not_come_again(broker: Broker) -> None:
+    async with publisher(broker) as gateway:
+        async with running_session(settings_for(broker), Store()) as session:
+            await gateway.publish(ALARMS, b"one")
+            await until(lambda: session.counts.acknowledged == 1, "acknowledged")
+        second = Store()
+        async with running_session(settings_for(broker), second):
+            await gateway.publish(ALARMS, b"two")
+            await until(lambda: second.messages, "the next message")
+            assert second.payloads == [b"two"]
+
+
+@pytest.mark.req("F5")
+@pytest.mark.parametrize("error", [Unavailable("disk full"), ValueError("a bug")])
+async def test_a_message_that_cannot_be_stored_comes_again_in_order(broker: Broker, error: Exception) -> None:
+    failures = 2
+
+    def fails_twice(message: IncomingMessage) -> Exception | None:
+        nonlocal failures
+        if message.payload == b"3" and failures:
+            failures -= 1
+            return error
+        return None
+
+    store, degraded = Store(fails_twice), Degraded()
+    changes: list[tuple[str, str]] = []
+    degraded.listeners.append(lambda *change: changes.append(change))
+    async with publisher(broker) as gateway, running_session(settings_for(broker), store, degraded) as session:
+        for payload in numbered(8):
+            await gateway.publish(ALARMS, payload)
+        await until(lambda: len(store.messages) == 8, "all stored")
+        assert store.payloads == numbered(8)
+        assert session.counts.failed == 2
+        assert degraded.reasons == {}
+        assert changes == [("mqtt-inbox", f"messages cannot be handled: {type(error).__name__}"), ("mqtt-inbox", "")]
+
+
+@pytest.mark.req("F5")
+@pytest.mark.parametrize(("error", "count"), [(Malformed("not an alarm"), "malformed"), (Refused("other content"), "refused")])
+async def test_poison_is_counted_and_blocks_nothing(broker: Broker, error: Exception, count: str) -> None:
+    store = Store(lambda m: error if m.payload == b"poison" else None)
+    async with publisher(broker) as gateway, running_session(settings_for(broker), store) as session:
+        for payload in (b"before", b"poison", b"after"):
+            await gateway.publish(ALARMS, payload)
+        await until(lambda: session.counts.acknowledged == 3, "all three acknowledged")
+        assert store.payloads == [b"before", b"after"]
+        assert getattr(session.counts, count) == 1
+        assert session.counts.received == 3, "no reconnect was needed"
+
+
+async def test_an_oversized_payload_reaches_no_handler(broker: Broker) -> None:
+    store = Store()
+    async with publisher(broker) as gateway, running_session(settings_for(broker), store) as session:
+        await gateway.publish(ALARMS, b"x" * 70_000)
+        await gateway.publish(ALARMS, b"after")
+        await until(lambda: session.counts.acknowledged == 2, "both acknowledged")
+        assert store.offered == [b"after"]
+        assert session.counts.malformed == 1
+
+
+@pytest.mark.field("FC-F15")
+async def test_retained_and_expired_commands_are_ignored_and_noted(broker: Broker) -> None:
+    store = Store()
+    settings = settings_for(broker, command_prefix="floorhand/hand/command", alarm_topics=())
+    async with publisher(broker) as gateway:
+        await gateway.publish("floorhand/hand/command/hold", b"old", retain=True)
+        for _ in range(2):  # a restart meets the retained command again
+            async with running_session(settings, store) as session:
+                await gateway.publish("floorhand/hand/command/hold", b"new")
+                await until(lambda s=session: s.counts.acknowledged >= 1 and store.payloads[-1:] == [b"new"], "the new command")  # type: ignore[misc]
+        assert store.payloads == [b"new", b"new"]
+
+
+async def test_a_retained_command_is_counted(broker: Broker) -> None:
+    store = Store()
+    async with publisher(broker) as gateway:
+        await gateway.publish("floorhand/hand/command/hold", b"old", retain=True)
+        async with running_session(settings_for(broker, command_prefix="floorhand/hand/command"), store) as session:
+            await until(lambda: session.counts.ignored == 1, "ignored")
+            await until(lambda: session.counts.acknowledged == 1, "acknowledged all the same")
+        assert store.offered == []
+
+
+async def test_a_retained_alarm_is_handed_on_once_a_session(broker: Broker) -> None:
+    store = Store()
+    async with publisher(broker) as gateway:
+        await gateway.publish(ALARMS, b"standing", retain=True)
+        for _ in range(2):
+            async with running_session(settings_for(broker), store) as session:
+                await gateway.publish(ALARMS, b"marker")
+                await until(lambda s=session: s.counts.acknowledged >= 1 and store.payloads[-1] == b"marker", "the marker")  # type: ignore[misc]
+        assert store.payloads == [b"standing", b"marker", b"marker"]
+        assert store.messages[0].retained
+
+
+@pytest.mark.req("F5")
+async def test_online_and_offline_are_retained_for_others(broker: Broker) -> None:
+    seen = Store()
+    async with running_session(settings_for(broker, client_id="observer", alarm_topics=["floorhand/hand/state"]), seen):
+        async with running_session(settings_for(broker), Store()):
+            await until(lambda: seen.payloads == [b"online"], "birth")
+        await until(lambda: seen.payloads == [b"online", b"offline"], "a goodbye")
+        swallower = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.support.mqtt_swallower", str(broker.port), USERS["floorhand"],
+            stdout=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        await until(lambda: len(seen.payloads) == 3, "birth of the process", within_s=15)
+        swallower.kill()
+        await swallower.wait()
+        await until(lambda: seen.payloads[2:] == [b"online", b"offline"], "the will")
+
+
+async def test_publishing_returns_when_the_broker_has_it(broker: Broker) -> None:
+    store = Store()
+    async with running_session(settings_for(broker), store) as session:
+        await session.publish(ALARMS, b"own")
+        await until(lambda: store.payloads == [b"own"], "own message")
+        await session.publish(ALARMS, b"zero", qos=0)
+        await until(lambda: store.payloads == [b"own", b"zero"], "message without guarantee")
+
+
+async def test_many_publish_at_once(broker: Broker) -> None:
+    store = Store()
+    async with publisher(broker) as gateway, running_session(settings_for(broker), store):
+        await asyncio.gather(*(gateway.publish(ALARMS, payload) for payload in numbered(100)))
+        await until(lambda: len(store.messages) == 100, "all")
+        assert store.payloads == numbered(100)
+
+
+async def test_a_wrong_password_is_said_and_tried_again(broker: Broker) -> None:
+    degraded = Degraded()
+    session = MqttSession(settings_for(broker, password="wrong"), SystemClock(), degraded, Store())
+    running = asyncio.create_task(session.run())
+    await until(lambda: degraded.reasons, "said")
+    assert f"the broker at 127.0.0.1:{broker.port} refuses: Not authorized" in degraded.reasons["mqtt"]
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_two_clients_of_one_name_are_named(broker: Broker) -> None:
+    degraded = Degraded()
+    seen: list[str] = []
+    degraded.listeners.append(lambda _, why: seen.append(why))
+    slow = {"first_retry_s": 5.0, "longest_retry_s": 5.0}
+    async with running_session(settings_for(broker, **slow), Store(), degraded):
+        async with running_session(settings_for(broker, **slow), Store()):
+            await until(lambda: any("another client uses the session hand" in why for why in seen), "the rival is named")
+
+
+async def test_stopping_waits_for_nothing_and_leaves_no_task(broker: Broker) -> None:
+    store = Store()
+    store.gate.clear()
+    before = asyncio.all_tasks()
+    async with publisher(broker) as gateway, running_session(settings_for(broker), store):
+        await gateway.publish(ALARMS, b"one")
+        await until(lambda: store.offered, "in the handler")
+    await until(lambda: asyncio.all_tasks() == before, "all tasks ended")

@@ -1,0 +1,209 @@
+"""The commands against a real local API, and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.__main__ import main
+from appliance.cli import exit_codes
+from appliance.console.api import LocalApi
+from appliance.contracts.errors import Unavailable
+from appliance.store.database import Database
+from appliance.version import VERSION
+from tests.support.clock import ManualClock
+from tests.support.core import StandInCore, tell_story
+
+pytestmark = pytest.mark.req("O2")
+
+SHIPPED = Path(__file__).parents[2] / "config"
+Run = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run one command as the shell would, on a thread of its own; return exit code, output, errors."""
+    monkeypatch.setenv("FLOORHAND_CONFIG", str(SHIPPED))
+    monkeypatch.setenv("FLOORHAND_DATA", str(tmp_path))
+
+    async def command(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = await asyncio.to_thread(main, list(arguments))
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return command
+
+
+@pytest.fixture
+async def core(tmp_path: Path, run: Run) -> AsyncIterator[StandInCore]:
+    """A running service with one told story."""
+    ledger = await Database.open(tmp_path / "ledger.sqlite", ManualClock())
+    core = StandInCore()
+    api = LocalApi(core, ledger, dict, path=tmp_path / "run/api.sock", language="en")
+    running = asyncio.create_task(api.run())
+    try:
+        await ledger.transaction(tell_story)
+        async with asyncio.timeout(10):
+            await api.serving.wait()
+        yield core
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        await ledger.close()
+
+
+def test_version_costs_little_and_loads_nothing() -> None:
+    script = "import sys; from appliance.__main__ import main; main(); print(sorted(m for m in sys.modules if m in ('typer', 'httpx')))"
+    before = os.times()
+    asked = subprocess.run([sys.executable, "-c", script, "--version"], capture_output=True, text=True, timeout=20, check=True)
+    after = os.times()
+    assert asked.stdout == f"floorhand {VERSION}\n[]\n"
+    spent_s = after.children_user + after.children_system - before.children_user - before.children_system
+    assert spent_s < 0.3
+
+
+LISTS: list[tuple[tuple[str, ...], str]] = [
+    (("alarms", "list"), "unacknowledged"),
+    (("sessions", "list"), "asset:motor_3"),
+    (("turns", "list"), "confirming"),
+    (("deliveries", "list"), "Shall I?"),
+    (("unknowns", "list"), "write_tag"),
+    (("tags", "list"), "94.2"),
+    (("tags", "read", "a.b", "c.d"), "c.d"),
+]
+
+
+@pytest.mark.parametrize(("command", "shown"), LISTS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+async def test_lists_for_people_and_for_programs(core: StandInCore, run: Run, command: tuple[str, ...], shown: str) -> None:
+    code, out, err = await run(*command)
+    assert (code, err) == (0, "")
+    assert shown in out
+    code, out, _ = await run(*command, "--json")
+    assert code == 0
+    assert isinstance(json.loads(out), list)
+
+
+async def test_status_turn_and_sync(core: StandInCore, run: Run) -> None:
+    code, out, _ = await run("status")
+    assert (code, "ready: yes" in out) == (0, True)
+    core.degraded = {"voice": "no microphone"}
+    code, out, _ = await run("status", "--json")
+    assert (code, json.loads(out)["degraded"]) == (exit_codes.PROBLEM, {"voice": "no microphone"})
+    code, out, _ = await run("turns", "show", "tr_1")
+    assert code == 0
+    assert "write_tag" in out
+    code, out, _ = await run("turns", "show", "tr_1", "--json")
+    assert [action["step_id"] for action in json.loads(out)["actions"]] == ["read", "write", "confirm"]
+    code, out, _ = await run("sync", "status")
+    assert (code, "P0" in out) == (0, True)
+    code, out, _ = await run("sync", "status", "--json")
+    assert json.loads(out)["lanes"][0]["pending"] == 2
+
+
+async def test_ask_and_speak(core: StandInCore, run: Run) -> None:
+    code, out, _ = await run("ask", "how hot is motor three", "--wait", "5")
+    assert (code, out.splitlines()[0]) == (0, "94 degrees [Celsius]")
+    assert core.asked == [("how hot is motor three", "en", 5.0)]
+    core.outcome = "failed"
+    code, out, _ = await run("ask", "x", "--json")
+    assert (code, json.loads(out)["turn"]) == (exit_codes.PROBLEM, "tr_1")
+    assert (await run("speak", "你好", "--language", "zh"))[0] == 0
+    assert core.spoken == [("你好", "zh")]
+    core.fails_with = Unavailable("the queue is full", retry_after_s=3)
+    code, out, err = await run("speak", "x", "--json")
+    assert code == exit_codes.TRY_LATER
+    assert json.loads(out)["error"]["code"] == "unavailable"
+    assert err == "the queue is full\nTry again in 3 s.\n"
+
+
+async def test_unknowns_are_settled_by_name(core: StandInCore, run: Run) -> None:
+    code, out, _ = await run("unknowns", "settle", "ac_2", "--as", "not-done", "--note", "fan stands")
+    assert (code, out) == (0, "ac_2 settled as not-done\n")
+    assert core.settled == [("ac_2", "not-done", "fan stands", getpass.getuser())]
+    code, _, err = await run("unknowns", "settle", "ac_9", "--as", "done")
+    assert (code, err) == (exit_codes.PROBLEM, "nothing unknown is called ac_9\n")
+    assert (await run("unknowns", "settle", "ac_2", "--as", "perhaps"))[0] == exit_codes.USAGE
+
+
+async def test_a_tag_that_cannot_be_read_is_a_problem(core: StandInCore, run: Run) -> None:
+    core.quality = "stale"
+    assert (await run("tags", "read", "a.b"))[0] == exit_codes.PROBLEM
+
+
+async def test_without_a_service_the_cure_is_named(run: Run) -> None:
+    for command in (("status",), ("ask", "x"), ("alarms", "list"), ("tags", "list")):
+        code, out, err = await run(*command)
+        assert (code, out) == (exit_codes.NOT_REACHABLE, "")
+        assert "no service answers at" in err
+        assert "systemctl start floorhand" in err
+    code, out, _ = await run("status", "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (exit_codes.NOT_REACHABLE, "not_reachable")
+
+
+async def test_wrong_usage_is_2(run: Run) -> None:
+    for arguments in (("frob",), ("ask",), ("status", "--frob"), ("turns",), ()):
+        assert (await run(*arguments))[0] == exit_codes.USAGE
+
+
+def _every_command() -> list[tuple[str, ...]]:
+    help_text = {"alarms": ["list"], "sessions": ["list"], "turns": ["list", "show"], "tags": ["list", "read"]}
+    help_text |= {"unknowns": ["list", "settle"], "sync": ["status"], "models": ["list", "fetch"], "config": ["check", "show"]}
+    return [("status",), ("doctor",), ("ask",), ("speak",), *((g, c) for g, commands in help_text.items() for c in commands)]
+
+
+@pytest.mark.parametrize("command", _every_command(), ids=" ".join)
+async def test_every_command_has_json(run: Run, command: tuple[str, ...]) -> None:
+    code, out, _ = await run(*command, "--help")
+    assert code == 0
+    assert "--json" in out
+
+
+@pytest.mark.req("O5")
+async def test_config_check_and_show(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = await run("config", "check")
+    assert (code, "is sound" in out) == (0, True)
+    monkeypatch.setenv("FLOORHAND_MQTT_USER", "u")
+    monkeypatch.setenv("FLOORHAND_MQTT_PASSWORD", "s3cr3t-Pa55")
+    code, out, _ = await run("config", "show", "--json")
+    shown: dict[str, Any] = json.loads(out)
+    assert (code, shown["mqtt"]["username"]) == (0, "u")
+    assert "s3cr3t-Pa55" not in out
+    code, out, err = await run("config", "check", "--config", str(tmp_path / "none"), "--json")
+    assert code == exit_codes.CONFIGURATION
+    found = json.loads(out)["error"]["facts"]["faults"]
+    assert [fault["file"] for fault in found] == ["appliance.yaml", "policies.yaml", "plant.yaml"]
+    assert all(fault["cure"] in err for fault in found)
+
+
+@pytest.mark.req("O1")
+@pytest.mark.field("FC-O01")
+async def test_doctor_exits_1_with_a_finding(run: Run) -> None:
+    code, out, _ = await run("doctor", "--json")
+    told = json.loads(out)
+    assert code == exit_codes.PROBLEM
+    assert not told["ok"]
+    assert {"config", "broker", "plc.line_3", "service"} <= {finding["check"] for finding in told["findings"]}
+    code, out, _ = await run("doctor")
+    assert "PROBLEM  service:" in out
+
+
+@pytest.mark.req("O5")
+def test_run_with_a_broken_configuration_exits_78(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    command = [sys.executable, "-m", "appliance", "run", "--config", str(tmp_path / "config")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | {"FLOORHAND_DATA": ""})
+    assert ended.returncode == exit_codes.CONFIGURATION
+    assert "appliance.yaml" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,145 @@
+"""The doctor and the vital signs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from appliance.console.api import LocalApi
+from appliance.contracts.errors import ConfigError
+from appliance.health.doctor import Finding, Subject, examine
+from appliance.health.vitals import read_vitals
+from appliance.store.database import Database
+from tests.support.clock import ManualClock
+from tests.support.core import StandInCore
+
+pytestmark = pytest.mark.req("O1")
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    """A machine at rest on which nothing is wrong but that the service does not run."""
+    wav = tmp_path / "in"
+    wav.mkdir()
+    return Subject(
+        config_faults=(),
+        data_dir=tmp_path,
+        socket=tmp_path / "api.sock",
+        database=tmp_path / "ledger.sqlite",
+        microphone=str(wav),
+        speaker="none",
+    )
+
+
+@pytest.fixture
+def listening_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def problems(subject: Subject, clock: ManualClock | None = None) -> dict[str, Finding]:
+    found = examine(subject, clock or ManualClock())
+    assert all(finding.ok == (finding.cure == "") for finding in found), "a problem has a cure, health has none"
+    return {finding.check: finding for finding in found if not finding.ok}
+
+
+@pytest.mark.field("FC-O01")
+def test_each_fault_is_named_with_its_cure(subject: Subject, tmp_path: Path, listening_port: int) -> None:
+    assert set(problems(subject)) == {"service"}
+    clock = ManualClock()
+    clock.is_synced = False
+    ill = replace(
+        subject,
+        config_faults=[ConfigError("unknown key", file="appliance.yaml", key="x", cure="Remove it.")],
+        links=[("broker", "the broker", "127.0.0.1", 1), ("plc.a", "PLC a", "127.0.0.1", listening_port)],
+        coordinator_url="http://127.0.0.1:1",
+        microphone=str(tmp_path / "no" / "where"),
+        speaker="card",
+        speech=[("recogniser", False, "vosk")],
+    )
+    found = problems(ill, clock)
+    assert set(found) - {"speaker"} == {"service", "config", "broker", "coordinator", "microphone", "recogniser", "clock"}
+    assert "Connection refused" in found["broker"].detail
+    assert found["config"].cure == "Remove it."
+    assert found["config"].detail == "appliance.yaml: x: unknown key."
+
+
+def test_a_missing_tool_is_named_with_its_package(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert {problems(subject)[name].cure for name in ("git", "espeak-ng")} == {"apt-get install git", "apt-get install espeak-ng"}
+
+
+async def test_a_database_at_rest_is_checked_and_left_as_it_was(subject: Subject) -> None:
+    database = await Database.open(subject.database, ManualClock())
+    await database.close()
+    before = sorted(path.name for path in subject.data_dir.iterdir())
+    assert "database" not in problems(subject)
+    assert sorted(path.name for path in subject.data_dir.iterdir()) == before
+    content = bytearray(subject.database.read_bytes())
+    content[4096:8192] = b"\xff" * 4096
+    subject.database.write_bytes(content)
+    assert "Copy" in problems(subject)["database"].cure
+
+
+def test_rows_that_point_nowhere_are_found(subject: Subject) -> None:
+    with contextlib.closing(sqlite3.connect(subject.database)) as made:
+        made.executescript("CREATE TABLE a (x INTEGER PRIMARY KEY); CREATE TABLE b (a REFERENCES a); INSERT INTO b VALUES (7);")
+    assert "missing a" in problems(subject)["database"].detail
+
+
+@pytest.mark.field("FC-R06")
+async def test_beside_a_running_service_the_database_is_not_touched(subject: Subject) -> None:
+    subject.database.write_bytes(b"not a database at all")
+    ledger = await Database.open(subject.data_dir / "other.sqlite", ManualClock())
+    core = StandInCore()
+    core.degraded = {"voice": "no microphone"}
+    api = LocalApi(core, ledger, dict, path=subject.socket, language="en")
+    running = asyncio.create_task(api.run())
+    async with asyncio.timeout(10):
+        await api.serving.wait()
+    found = await asyncio.to_thread(problems, subject)
+    assert set(found) == {"service.voice"}
+    assert found["service.voice"].detail == "no microphone"
+    core.ready = False
+    assert "service" in await asyncio.to_thread(problems, subject)
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    await ledger.close()
+    assert "database" in problems(subject)
+
+
+def test_vitals_of_a_pi(tmp_path: Path) -> None:
+    zone = tmp_path / "class/thermal/thermal_zone0"
+    zone.mkdir(parents=True)
+    (zone / "temp").write_text("61234\n")
+    firmware = tmp_path / "devices/platform/soc/soc:firmware"
+    firmware.mkdir(parents=True)
+    (firmware / "get_throttled").write_text("50005\n")
+    vitals = read_vitals(tmp_path, sys_root=tmp_path)
+    assert vitals.cpu_temperature_degc == 61.234
+    assert vitals.throttling == ("under_voltage", "throttled", "under_voltage_since_boot", "throttled_since_boot")
+    (firmware / "get_throttled").unlink()
+    hwmon = tmp_path / "class/hwmon/hwmon1"
+    hwmon.mkdir(parents=True)
+    (hwmon / "name").write_text("rpi_volt\n")
+    (hwmon / "in0_lcrit_alarm").write_text("1\n")
+    assert read_vitals(tmp_path, sys_root=tmp_path).throttling == ("under_voltage",)
+
+
+def test_vitals_of_this_machine_are_plausible(tmp_path: Path) -> None:
+    vitals = read_vitals(tmp_path)
+    assert vitals.memory_total_bytes is not None
+    assert vitals.own_memory_bytes is not None
+    assert 0 < vitals.own_memory_bytes < vitals.memory_total_bytes
+    assert vitals.data_free_bytes is not None
+    assert vitals.data_free_bytes > 0
+    bare = read_vitals(tmp_path / "gone", sys_root=tmp_path, proc_root=tmp_path)
+    assert (bare.throttling, bare.cpu_temperature_degc, bare.memory_total_bytes, bare.data_free_bytes) == (None, None, None, None)

@@ -1,0 +1,102 @@
+"""Alarm rows: one an activation, duplicates change nothing, every change is an operation of lane P0."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from appliance.contracts.alarm import Alarm, AlarmChange, AlarmEvent, AlarmState
+from appliance.contracts.errors import Refused
+from appliance.contracts.operation import OperationLane
+from appliance.contracts.plant import AlarmDefinition, Priority
+from appliance.store import alarms, sessions
+from tests.support.ledger import Bench, open_bench
+
+HOT = AlarmDefinition(
+    id="motor_3_hot",
+    asset="motor_3",
+    source_id="M3_OVERTEMP",
+    priority=Priority.HIGH,
+    fault="over_temperature",
+    playbook="over_temperature",
+    text={"en": "motor 3 is too hot"},
+)
+RAISED = AlarmEvent("gateway", HOT.id, "17", AlarmChange.RAISED, 94.2, "degC", None)
+CLEARED = replace(RAISED, change=AlarmChange.CLEARED, value=70.0)
+KEY = RAISED.activation_id
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    async with open_bench(tmp_path) as opened:
+        yield opened
+
+
+async def apply(bench: Bench, event: AlarmEvent, state: AlarmState) -> Alarm:
+    return await bench.database.transaction(lambda tx: alarms.apply(tx, bench.clock, HOT, event, state))
+
+
+async def acknowledge(bench: Bench, activation_id: str, by: str) -> Alarm:
+    return await bench.database.transaction(
+        lambda tx: alarms.acknowledge(tx, bench.clock, activation_id, by, AlarmState.ACKNOWLEDGED)
+    )
+
+
+@pytest.mark.req("F6", "F7")
+async def test_an_activation_lives_from_raised_to_normal(bench: Bench) -> None:
+    raised = await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)
+    assert (raised.asset, raised.priority, raised.value, raised.unit) == ("motor_3", "high", 94.2, "degC")
+    assert raised.raised_utc == bench.clock.utc()
+    bench.clock.advance(60)
+    acknowledged = await acknowledge(bench, KEY, "maria")
+    assert (acknowledged.acknowledged_by, acknowledged.acknowledged_utc) == ("maria", bench.clock.utc())
+    assert [a.activation_id for a in await bench.database.transaction(alarms.live)] == [KEY]
+    bench.clock.advance(60)
+    normal = await apply(bench, CLEARED, AlarmState.NORMAL)
+    assert (normal.cleared_utc, normal.value, normal.raised_utc) == (bench.clock.utc(), 94.2, raised.raised_utc)
+    assert await bench.database.transaction(alarms.live) == []
+    assert await bench.kinds(OperationLane.P0) == ["alarm.raised", "alarm.acknowledged", "alarm.cleared"]
+
+
+@pytest.mark.field("FC-F17")
+async def test_a_repeat_changes_nothing(bench: Bench) -> None:
+    first = await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)
+    bench.clock.advance(5)
+    assert await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED) == first
+    cleared = await apply(bench, CLEARED, AlarmState.RETURNED_UNACKNOWLEDGED)
+    bench.clock.advance(5)
+    assert await apply(bench, CLEARED, AlarmState.RETURNED_UNACKNOWLEDGED) == cleared
+    assert len(await bench.kinds(OperationLane.P0)) == 2
+
+
+async def test_a_clear_whose_raise_never_came_is_accounted_for(bench: Bench) -> None:
+    seen = await apply(bench, CLEARED, AlarmState.RETURNED_UNACKNOWLEDGED)
+    assert seen.cleared_utc == seen.raised_utc == bench.clock.utc()
+    assert await bench.kinds(OperationLane.P0) == ["alarm.cleared"]
+
+
+@pytest.mark.req("F7")
+async def test_the_first_acknowledgement_stays(bench: Bench) -> None:
+    await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)
+    for who in ("maria", "jonas"):
+        await acknowledge(bench, KEY, who)
+    assert (await bench.one("SELECT acknowledged_by FROM alarm"))["acknowledged_by"] == "maria"
+    assert len(await bench.kinds(OperationLane.P0)) == 2
+    with pytest.raises(Refused):
+        await acknowledge(bench, "nobody:knows:1", "maria")
+
+
+@pytest.mark.req("F7")
+async def test_an_activation_belongs_to_one_conversation(bench: Bench) -> None:
+    await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)
+    ours = await bench.database.transaction(lambda tx: sessions.open_for(tx, bench.clock, bench.ids, "asset:motor_3"))
+    other = await bench.database.transaction(lambda tx: sessions.open_for(tx, bench.clock, bench.ids, "asset:pump_3"))
+    for _ in range(2):
+        await bench.database.transaction(lambda tx: alarms.bind_session(tx, KEY, ours))
+    with pytest.raises(Refused, match=ours):
+        await bench.database.transaction(lambda tx: alarms.bind_session(tx, KEY, other))
+    found = await bench.database.transaction(lambda tx: alarms.by_activation(tx, KEY))
+    assert found is not None and found.session_id == ours
