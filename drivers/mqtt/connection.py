@@ -74,6 +74,8 @@ class Connection:
                     raise Unavailable(f"the broker at {self._where} refuses: {reason}")
                 await self._subscribe()
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            if self._ended.done():
+                raise Unavailable(self._ended.result()) from error
             detail = f": {error.reason}" if isinstance(error, ssl.SSLError) else ""
             raise Unavailable(self._unreachable() + detail) from error
         self._client.publish(self._settings.state_topic, _ONLINE, qos=1, retain=True)

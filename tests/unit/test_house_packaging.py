@@ -1,0 +1,99 @@
+"""What is shipped beside the code: lock files, unit file, make targets, top-level layout."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ ;\\]+)", re.MULTILINE)
+
+
+def project() -> dict[str, list[str]]:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return {"run": [*declared["project"]["dependencies"], *declared["dependency-groups"]["build"]]} | {
+        name: declared["dependency-groups"][name] for name in ("test", "bench")
+    }
+
+
+@pytest.mark.parametrize("group", ["run", "test", "bench"])
+def test_every_declared_package_is_pinned_with_hashes_and_no_address(group: str) -> None:
+    text = (ROOT / "requirements" / f"{group}.txt").read_text("utf-8")
+    pinned = {name for name, _ in _PIN.findall(text)}
+    declared = {re.split(r"[^A-Za-z0-9._-]", wanted)[0].lower().replace("_", "-") for wanted in project()[group]}
+    assert declared
+    assert declared <= pinned
+    blocks = re.split(r"\n(?=[a-z0-9])", text.strip())
+    assert all("--hash=sha256:" in block for block in blocks)
+    assert "://" not in text
+    assert not re.search(r"^(--|-e|file:)", text, re.MULTILINE)
+
+
+def test_groups_agree_on_shared_packages() -> None:
+    pins = [set(_PIN.findall((ROOT / "requirements" / f"{group}.txt").read_text("utf-8"))) for group in ("run", "test", "bench")]
+    names = {name for name, _ in pins[0]}
+    for others in pins[1:]:
+        assert {pin for pin in others if pin[0] in names} <= pins[0]
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """The unit file with a program that exists on every machine, everything else as shipped."""
+    text = (ROOT / "systemd/floorhand.service").read_text("utf-8")
+    path = tmp_path / "floorhand.service"
+    path.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE), encoding="utf-8")
+    return path
+
+
+@pytest.mark.req("O6")
+def test_systemd_understands_every_line_of_the_unit(unit: Path) -> None:
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--recursive-errors=no", str(unit)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")  # unknown keys only warn: silence is the pass
+
+
+@pytest.mark.req("O6", "X3")
+def test_the_unit_is_hardened(unit: Path) -> None:
+    judged = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", "--threshold=20", str(unit)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert judged.returncode == 0, judged.stdout[-300:]
+
+
+@pytest.mark.req("O6")
+@pytest.mark.field("FC-B01", "FC-B02", "FC-R10")
+def test_the_unit_waits_for_neither_network_nor_time_and_gives_up_only_on_configuration() -> None:
+    lines = [line for line in (ROOT / "systemd/floorhand.service").read_text("utf-8").splitlines() if not line.startswith("#")]
+    settings = dict(line.split("=", 1) for line in lines if "=" in line)
+    ordering = [line for line in lines if line.startswith(("After=", "Wants=", "Requires=", "BindsTo="))]
+    assert not [line for line in ordering if "network" in line or "time" in line]
+    assert not [line for line in ordering if line.startswith(("Requires=", "BindsTo="))]
+    assert settings["Type"] == "notify"
+    assert float(settings["WatchdogSec"]) > 45  # the ceiling of one tool call
+    assert (settings["Restart"], settings["RestartPreventExitStatus"], settings["StartLimitIntervalSec"]) == ("always", "78", "0")
+
+
+@pytest.mark.req("P3")
+def test_the_top_level_is_as_promised() -> None:
+    for name in ("appliance", "drivers", "voice", "config", "systemd", "image", "tests", "Makefile", "README.md"):
+        assert (ROOT / name).exists(), name
+
+
+def test_make_lists_its_targets_by_default() -> None:
+    listed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True).stdout
+    for target in ("help", "setup", "demo", "test", "run", "check", "lock", "requirements", "clean"):
+        assert re.search(rf"^  make {target} +\S", listed, re.MULTILINE), target
+
+
+def test_scripts_are_sound_shell() -> None:
+    for script in ("tools/setup.sh", "tools/lock.sh", ".ci/run"):
+        path = ROOT / script
+        assert path.stat().st_mode & 0o111, script
+        shell = "bash" if script == ".ci/run" else "sh"
+        subprocess.run([shell, "-n", str(path)], check=True, timeout=20)
