@@ -77,7 +77,9 @@ def _coordinate(given: Mapping[str, Any]) -> int:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"])) or "options"
-        raise ConfigError(first["msg"], file="floorhand coordinator", key=key, cure="See --help.") from error
+        raise ConfigError(
+            first["msg"].removeprefix("Value error, "), file="floorhand coordinator", key=key, cure="See --help."
+        ) from error
 
     def ready(port: int) -> None:
         sys.stdout.write(json.dumps({"event": "ready", "host": settings.host, "port": port}) + "\n")

@@ -15,14 +15,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from voice.link import VoiceLink
-
 from appliance.admission.gate import Gate
 from appliance.admission.queue import AdmissionQueue
 from appliance.admission.recovery import Recovered, take_over
 from appliance.conductor import Conductor, Rooms
 from appliance.console.api import LocalApi
 from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.errors import Refused, Unavailable
 from appliance.coordination.availability import Availability
 from appliance.core import RunningCore, Standing
 from appliance.delivery.announcer import Announcer
@@ -46,9 +45,10 @@ from appliance.memory.procedural import ProcedureRepository
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
 from appliance.planning.playbooks import Playbooks
+from appliance.session.questions import Questions
 from appliance.session.turns import Turns
 from appliance.settings import Settings
-from appliance.store import operations, owners
+from appliance.store import confirmations, operations, owners
 from appliance.store.database import Database
 from appliance.sync.downlink import Downlink
 from appliance.sync.http_link import HttpCoordinator
@@ -57,10 +57,10 @@ from drivers.alarms.states import advance_alarm
 from drivers.modbus.bus import ModbusBus
 from drivers.mqtt.session import MqttSession
 from drivers.mqtt.topics import IncomingMessage, parse_alarm
+from voice.link import VoiceLink
 
 log = logging.getLogger(__name__)
 
-_SESSIONS = 16  # lanes led at once; a line has a handful of machines and one microphone
 _FINISH_TURNS_S = 10.0  # at SIGTERM a running turn gets this long; what is left goes on after the next start
 _FINISH_SPEECH_S = 5.0
 _FLUSH_S = 5.0
@@ -149,6 +149,7 @@ class Appliance:
         stack.push_async_callback(self.field_bus.close)
         self.voice = VoiceLink(settings.voice, settings.socket.parent, clock, opened.ids, degraded)
         self.dispatcher = Dispatcher(ledger, clock, self.voice, self.wording)
+        self.voice.ready_listeners.append(self.dispatcher.voice_ready)
         self.availability = Availability(ledger, clock, degraded)
         self._build_conductor(self.standing.epoch)
         self._build_doors()
@@ -178,6 +179,7 @@ class Appliance:
             ledger=ledger,
             queue=self.queue,
             turns=self.turns,
+            questions=Questions(ledger, clock),
             phrasebook=self.phrasebook,
             planner=planner,
             runner=self.runner,
@@ -190,7 +192,11 @@ class Appliance:
         self.planner = planner
         self.progress = Progress(clock, lambda: self.conductor.running_turns == 0)
         self.conductor = Conductor(
-            rooms, language=settings.language, sessions=_SESSIONS, delivered=delivered, beat=self.progress.beat
+            rooms,
+            language=settings.language,
+            sessions=settings.session.turns_at_once,
+            delivered=delivered,
+            beat=self.progress.beat,
         )
 
     def _build_doors(self) -> None:
@@ -241,6 +247,8 @@ class Appliance:
     # running ------------------------------------------------------------------------------------------------------
     async def run(self, stopping: asyncio.Event, notifier: ServiceNotifier) -> None:
         """Start every service, tell that we are ready, and end in order once ``stopping`` is set."""
+        if self.uplink is not None:
+            await self.availability.load()  # turns that go on before sync has tried are offline if the last ones were
         async with asyncio.TaskGroup() as group:
 
             def service(name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -250,7 +258,11 @@ class Appliance:
             closing = asyncio.Event()
             conductor = group.create_task(self.conductor.run_until(closing), name="conductor")
             speaking = group.create_task(self.dispatcher.run(), name="dispatcher")
-            doors = [service("mqtt", self.mqtt.run), service("listening", self._listen)]
+            doors = [
+                service("mqtt", self.mqtt.run),
+                service("listening", self._listen),
+                service("expecting", self._expect_answers),
+            ]
             others = [
                 service("voice", self.voice.run),
                 service("field", self.field_bus.run),
@@ -289,7 +301,26 @@ class Appliance:
         grammar = await asyncio.to_thread(self.phrasebook.grammar, language)
         await self.voice.load_grammar(grammar, self.planner.leads(language))
         async for utterance in self.voice.utterances():
-            await self.voice_door.admit(utterance)
+            try:
+                await self.voice_door.admit(utterance)
+            except (Refused, Unavailable) as error:  # one sentence is lost; the next may be taken
+                log.error("utterance.not_admitted", extra={"utterance": utterance.id, "why": error.message})
+
+    async def _expect_answers(self) -> None:
+        """Tell the ears whether a question is open, whenever that changes: a short "no" must not be taken for clatter."""
+        written = asyncio.Event()
+        self.ledger.listeners.append(written.set)
+        told: bool | None = None
+        try:
+            while True:
+                written.clear()
+                rows = await self.ledger.fetch(confirmations.PENDING_COUNT)
+                if told is not (pending := rows[0]["pending"] > 0):
+                    await self.voice.expect_answer(pending)
+                    told = pending
+                await written.wait()
+        finally:
+            self.ledger.listeners.remove(written.set)
 
     def _announcer(self) -> Announcer:
         return Announcer(

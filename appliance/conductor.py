@@ -8,7 +8,7 @@ delivery are steps of the plan: what a turn remembers and says is written in the
 operations to the coordinator by itself.
 
 After a crash nothing here needs to know: ``admission.recovery`` admits a successor for every turn that was under way, and
-``_resume`` goes on where the ledger says it stopped.
+``_go_on_with`` goes on where the ledger says it stopped.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.admission.queue import AdmissionQueue
-from appliance.contracts.admission import PRIORITY_UTTERANCE, Admission, Outcome, RequestKind
+from appliance.contracts.admission import PRIORITY_UTTERANCE, Admission, AdmissionStatus, Outcome, RequestKind
 from appliance.contracts.alarm import AlarmChange
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.delivery import Channel
 from appliance.contracts.effect import Confirmation
-from appliance.contracts.errors import FloorhandError, Malformed, Refused
+from appliance.contracts.errors import FloorhandError, Malformed, OwnedElsewhere, Refused, Unavailable
 from appliance.contracts.plan import Intent, Plan
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
@@ -36,13 +35,14 @@ from appliance.execution.runner import Runner
 from appliance.foundation.log import current_turn
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
+from appliance.session.questions import Questions
 from appliance.session.turns import Turns
-from appliance.store import actions, admissions, alarms, confirmations, deliveries
+from appliance.store import admissions, alarms, confirmations, deliveries
 
 log = logging.getLogger(__name__)
 
 _LOOK_FOR_UNANSWERED_S = 30.0  # the limit is half an hour, so half a minute more does not matter
-_JUST_ASKED_S = 120.0  # a bare "yes" answers the newest question for this long; after that it must say which
+_ASK_LEDGER_AGAIN_S = 1.0  # while the card is full or does not answer: a try that fails writes nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class Rooms:
     ledger: Ledger
     queue: AdmissionQueue
     turns: Turns
+    questions: Questions
     phrasebook: Phrasebook
     planner: Planner
     runner: Runner
@@ -66,30 +67,34 @@ class Conductor:
     """Takes admissions and leads each through its turn. One turn a lane, at most ``sessions`` lanes at once."""
 
     def __init__(
-        self, rooms: Rooms, *, language: str, sessions: int, delivered: Callable[[], None], beat: Callable[[], None]
+        self,
+        rooms: Rooms,
+        *,
+        language: str,
+        sessions: int,
+        delivered: Callable[[], None],
+        beat: Callable[[], None],
+        look_for_unanswered_s: float = _LOOK_FOR_UNANSWERED_S,
     ) -> None:
         self._rooms = rooms
         self._language = language
         self._delivered = delivered
         self._beat = beat
+        self._look_for_unanswered_s = look_for_unanswered_s
         self._room_for = asyncio.Semaphore(sessions)
         self._busy: set[str] = set()
         self._running = 0
         self.ended = asyncio.Condition()
-        """Notified whenever a lane becomes free."""
+        """Notified whenever a lane becomes free, and when questions were abandoned."""
 
     @property
     def running_turns(self) -> int:
         """Turns being led right now."""
         return self._running
 
-    async def run(self) -> None:
-        """Take admissions and lead their turns, for ever. Cancellation interrupts the turns that run; the ledger knows them."""
-        async with asyncio.TaskGroup() as group:
-            await self._take_all(group)
-
     async def run_until(self, closing: asyncio.Event) -> None:
-        """As :meth:`run`, but take nothing new once ``closing`` is set, and return when the turns that run have ended."""
+        """Take admissions and lead their turns. Once ``closing`` is set nothing new is taken, and this returns when the turns
+        that run have ended. Cancellation interrupts them; the ledger knows them."""
         async with asyncio.TaskGroup() as group:
             taking = group.create_task(self._take_all(group), name="taking admissions")
             await closing.wait()
@@ -100,6 +105,8 @@ class Conductor:
             await self._room_for.acquire()
             try:
                 admission = await self._rooms.queue.next(self._busy)
+                while admission.lane in self._busy:  # an answer took the lane while the queue was looking
+                    admission = await self._rooms.queue.next(self._busy)
             except asyncio.CancelledError:
                 self._room_for.release()
                 raise
@@ -109,37 +116,93 @@ class Conductor:
             group.create_task(self._lead(admission), name=f"turn {admission.id}")
 
     async def _lead(self, admission: Admission) -> None:
+        """Lead an admission to its terminal record, whatever breaks on the way, and free its lane.
+
+        Raises:
+            OwnedElsewhere: another process took the ledger over; this one must end.
+        """
+        failure: FloorhandError | None = None
         try:
-            match admission.kind:
-                case RequestKind.ALARM:
-                    await self._alarm(admission)
-                case RequestKind.UTTERANCE:
-                    await self._utterance(admission)
-                case RequestKind.RESUME:
-                    await self._resume(admission)
-        except FloorhandError as error:
-            log.error("turn.failed", extra={"admission": admission.id, "code": error.code, "why": error.message})
-            await self._fail(admission, error)
+            while True:
+                try:
+                    await (self._go_on(admission) if failure is None else self._fail(admission, failure))
+                    return
+                except OwnedElsewhere:
+                    raise
+                except Unavailable as away:  # nothing could be written: the ledger still says where to go on
+                    log.warning("turn.waits_for_ledger", extra={"admission": admission.id, "why": away.message})
+                    await asyncio.sleep(_ASK_LEDGER_AGAIN_S)
+                except FloorhandError as error:
+                    if failure is not None:
+                        raise
+                    log.error("turn.failed", extra={"admission": admission.id, "code": error.code, "why": error.message})
+                    failure = error
         finally:
             self._running -= 1
             self._room_for.release()
             await self._free(admission.lane)
 
+    async def _go_on(self, admission: Admission) -> None:
+        """Begin with an admission, or go on with the turn that it was started for already."""
+        known = (await self._rooms.ledger.fetch(admissions.STATE_OF, (admission.id,)))[0]
+        if known["status"] == AdmissionStatus.TERMINAL:
+            return
+        if known["turn_id"]:
+            await self._go_on_with(await self._rooms.turns.load(known["turn_id"]), admission)
+            return
+        match admission.kind:
+            case RequestKind.ALARM:
+                await self._alarm(admission)
+            case RequestKind.UTTERANCE:
+                await self._utterance(admission)
+            case RequestKind.RESUME:
+                await self._go_on_with(await self._rooms.turns.resume(admission), admission)
+
+    async def _go_on_with(self, turn: Turn, admission: Admission) -> None:
+        """Plan a turn again if it has no plan yet, else run what is left of it."""
+        match turn.state:
+            case TurnState.PLANNING:
+                await self._plan_and_run(turn, admission)
+            case TurnState.EXECUTING:
+                await self._run(turn, admission)
+            case _:
+                # It had already ended or asks a question; only its admission was not closed yet.
+                await self._rooms.turns.close_admission(admission, Outcome.DONE)
+
+    async def _fail(self, admission: Admission, error: FloorhandError) -> None:
+        """Leave a terminal record when a turn broke outside its plan, and say once that it did."""
+        rooms = self._rooms
+        known = (await rooms.ledger.fetch(admissions.STATE_OF, (admission.id,)))[0]
+        if known["status"] == AdmissionStatus.TERMINAL:
+            return
+        turn = await rooms.turns.load(known["turn_id"]) if known["turn_id"] else None
+        language = turn.language if turn else str(admission.payload.get("language", self._language))
+        also = self._saying("tool_failed", turn, language, admission.priority, why=error.message)
+        if turn is not None and turn.state in (TurnState.PLANNING, TurnState.EXECUTING):
+            await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=error.message, also=also)
+        else:
+            await rooms.turns.close_admission(admission, Outcome.FAILED, also=also)
+        self._delivered()
+
     async def abandon_unanswered(self) -> None:
         """Look now and then, for ever, for questions that nobody answered within the limit (S7), and say that they ended."""
         while True:
-            await asyncio.sleep(_LOOK_FOR_UNANSWERED_S)
+            await asyncio.sleep(self._look_for_unanswered_s)
             if await self._rooms.turns.abandon_unanswered(self._say_abandoned):
                 self._delivered()
+                async with self.ended:
+                    self.ended.notify_all()
 
     def _say_abandoned(self, tx: Transaction, turn: Turn) -> None:
-        self._queue_words(tx, turn, self._rooms.wording.reply("unanswered", turn.language), PRIORITY_UTTERANCE)
+        self._saying("unanswered", turn, turn.language, PRIORITY_UTTERANCE)(tx)
 
     # alarms ---------------------------------------------------------------------------------------------------------
     async def _alarm(self, admission: Admission) -> None:
         """Open the activation's conversation, or tell it that the alarm cleared."""
         rooms, event = self._rooms, admission.payload
-        definition = rooms.plant.alarm_by_id[event["alarm_id"]]
+        definition = rooms.plant.alarm_by_id.get(event["alarm_id"])
+        if definition is None:  # it was admitted under another plant model
+            raise Malformed(f"the plant model has no alarm {event['alarm_id']}", alarm=event["alarm_id"])
         cleared = event["change"] == AlarmChange.CLEARED
 
         def bind(tx: Transaction, turn: Turn) -> None:
@@ -164,7 +227,7 @@ class Conductor:
         intent = rooms.phrasebook.understand(str(heard["text"]), language)
         decided_mono_ns = rooms.clock.monotonic_ns()
         if intent is not None and intent.name in ("confirm", "deny"):
-            verdict = await self._which_question(intent)
+            verdict = await rooms.questions.meant_by(intent, admission)
             if isinstance(verdict, Confirmation):
                 await self._answer(verdict, intent, admission, decided_mono_ns)
                 return
@@ -172,30 +235,13 @@ class Conductor:
             return
         await self._open_and_run(admission, intent or Intent("not_understood", language, str(heard["text"])), decided_mono_ns)
 
-    async def _which_question(self, intent: Intent) -> Confirmation | str:
-        """Return the question this answer belongs to, or the name of the reply that says why there is none."""
-        rooms = self._rooms
-        pending = await rooms.ledger.transaction(confirmations.pending)
-        if not pending:
-            return "nothing_pending"
-        newest = pending[-1]
-        just_asked = (rooms.clock.utc() - newest.asked_utc).total_seconds() <= _JUST_ASKED_S
-        if len(pending) > 1 and not just_asked:
-            return "which_one"
-        if intent.name == "confirm" and not intent.slots.get("keyword") and await self._needs_keyword(newest):
-            return "needs_keyword"
-        return newest
-
-    async def _needs_keyword(self, question: Confirmation) -> bool:
-        """Whether a bare "yes" is too little: what changes the field wants the word "confirm" (V4)."""
-        steps = await self._rooms.ledger.transaction(lambda tx: actions.of_turn(tx, question.turn_id))
-        return any(step.id == question.action_id and bool(step.arguments.get("requires_keyword")) for step in steps)
-
     async def _answer(self, question: Confirmation, intent: Intent, admission: Admission, decided_mono_ns: int) -> None:
         """Give a question its answer and go on with the turn that asked it."""
         rooms = self._rooms
         asker = await rooms.turns.load(question.turn_id)
-        await self._take(asker.lane, admission.lane)
+        if not await self._take(asker.lane, admission.lane, question):
+            await self._open_and_run(admission, Intent("nothing_pending", intent.language, intent.text), decided_mono_ns)
+            return
         try:
             heard = self._heard(admission, intent.name, decided_mono_ns)
             turn = await rooms.turns.answer(question.id, intent.name == "confirm", admission, heard=heard)
@@ -221,28 +267,13 @@ class Conductor:
         )
         await self._plan_and_run(turn, admission)
 
-    @staticmethod
-    def _heard(admission: Admission, intent: str, decided_mono_ns: int) -> dict[str, Any]:
-        """Account of one utterance: what was heard, what it was taken for and how long that took."""
+    def _heard(self, admission: Admission, intent: str, decided_mono_ns: int) -> dict[str, Any]:
+        """Account of one utterance: what was heard, what it was taken for and how long that took (within one boot)."""
         ended_ns = admission.payload.get("speech_ended_mono_ns")
-        return {
-            "admission": admission.id,
-            "intent": intent,
-            "ms": None if ended_ns is None else round((decided_mono_ns - ended_ns) / 1e6, 1),
-        }
-
-    # after a restart ------------------------------------------------------------------------------------------------
-    async def _resume(self, admission: Admission) -> None:
-        """Go on with a turn that the previous process left: plan it again if it had no plan, else run what is left."""
-        turn = await self._rooms.turns.resume(admission)
-        match turn.state:
-            case TurnState.PLANNING:
-                await self._plan_and_run(turn, admission)
-            case TurnState.EXECUTING:
-                await self._run(turn, admission)
-            case _:
-                # It had already ended or asks a question; only its admission was not closed yet.
-                await self._rooms.turns.close_admission(admission, Outcome.DONE)
+        ms = None
+        if ended_ns is not None and admission.boot_id == self._rooms.clock.boot_id:
+            ms = round((decided_mono_ns - ended_ns) / 1e6, 1)
+        return {"admission": admission.id, "intent": intent, "ms": ms}
 
     # planning and execution -----------------------------------------------------------------------------------------
     async def _plan_and_run(self, turn: Turn, admission: Admission) -> None:
@@ -250,20 +281,12 @@ class Conductor:
         current_turn.set(turn.id)
         try:
             turn = await rooms.turns.plan(turn, await self._plan(turn))
+        except OwnedElsewhere:
+            raise
         except (Refused, Malformed) as error:
-            reason = error.message
-            turn = await rooms.turns.load(turn.id)
-            if turn.state is TurnState.PLANNING:
-                apology = rooms.wording.reply("refused", turn.language, why=reason)
-                await rooms.turns.end(
-                    turn.id,
-                    TurnEvent.FAILED,
-                    admission.id,
-                    Outcome.REFUSED,
-                    reason=reason,
-                    also=self._saying(turn, apology, admission),
-                )
-                self._delivered()
+            also = self._saying("refused", turn, turn.language, admission.priority, why=error.message)
+            await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.REFUSED, reason=error.message, also=also)
+            self._delivered()
             return
         await self._run(turn, admission)
 
@@ -299,42 +322,37 @@ class Conductor:
             case "failed":
                 await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=outcome.failure)
 
-    async def _fail(self, admission: Admission, error: FloorhandError) -> None:
-        """Leave a record when a turn broke outside its plan; what it was about is said once."""
+    def _saying(
+        self, reply: str, turn: Turn | None, language: str, priority: int, **values: str
+    ) -> Callable[[Transaction], None]:
+        """Return the work that queues one reply, for use inside another transaction."""
         rooms = self._rooms
-        rows = await rooms.ledger.fetch(admissions.TURN_OF, (admission.id,))
-        if rows and rows[0]["turn_id"]:
-            turn = await rooms.turns.load(rows[0]["turn_id"])
-            if turn.state in (TurnState.PLANNING, TurnState.EXECUTING):
-                apology = rooms.wording.reply("tool_failed", turn.language, why=error.message)
-                await rooms.turns.end(
-                    turn.id,
-                    TurnEvent.FAILED,
-                    admission.id,
-                    Outcome.FAILED,
-                    reason=error.message,
-                    also=self._saying(turn, apology, admission),
-                )
-                self._delivered()
+        try:
+            text = rooms.wording.reply(reply, language, **values)
+        except Malformed:  # a language without phrases: better said in the appliance's own than not at all
+            language = self._language
+            text = rooms.wording.reply(reply, language, **values)
+        turn_id = turn.id if turn else None
 
-    def _saying(self, turn: Turn, text: str, admission: Admission) -> Callable[[Transaction], None]:
-        """Return the work that queues one sentence, for use inside another transaction."""
-        return lambda tx: self._queue_words(tx, turn, text, admission.priority)
+        def queue(tx: Transaction) -> None:
+            deliveries.queue(tx, rooms.clock, rooms.ids, turn_id=turn_id, language=language, text=text, priority=priority)
 
-    def _queue_words(self, tx: Transaction, turn: Turn, text: str, priority: int) -> None:
-        clock, ids = self._rooms.clock, self._rooms.ids
-        deliveries.queue(
-            tx, clock, ids, channel=Channel.SPEECH, turn_id=turn.id, language=turn.language, text=text, priority=priority
-        )
+        return queue
 
     # lanes ----------------------------------------------------------------------------------------------------------
-    async def _take(self, lane: str, own: str) -> None:
-        """Wait for a lane that another turn may hold; one turn a lane, ever."""
-        if lane == own:
-            return
+    async def _take(self, lane: str, own: str, question: Confirmation) -> bool:
+        """Wait for the lane of a question's turn, which another turn may hold: one turn a lane, ever.
+
+        Returns False when the question was closed meanwhile; an answer that was meant for it goes to no other one.
+        """
         async with self.ended:
-            await self.ended.wait_for(lambda: lane not in self._busy)
-            self._busy.add(lane)
+            while True:
+                if not await self._rooms.questions.is_open(question):
+                    return False
+                if lane == own or lane not in self._busy:
+                    self._busy.add(lane)
+                    return True
+                await self.ended.wait()
 
     async def _free(self, lane: str) -> None:
         async with self.ended:

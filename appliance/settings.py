@@ -27,7 +27,10 @@ M = TypeVar("M", bound=BaseModel)
 APPLIANCE_FILE, PLANT_FILE, POLICIES_FILE = "appliance.yaml", "plant.yaml", "policies.yaml"
 PHRASES_FOLDER, PLAYBOOKS_FOLDER = "phrases", "playbooks"
 SOCKET_BELOW_DATA = "run/api.sock"
-INSTALLED_SOCKET = Path("/run/floorhand/api.sock")  # RuntimeDirectory of systemd/floorhand.service
+# Where the installed service keeps its things, as systemd/floorhand.service says. A technician's shell does not have the
+# service's environment, so its configuration folder stands for these.
+INSTALLED_FOLDER = Path("/etc/floorhand")
+_INSTALLED_ENVIRON = {"FLOORHAND_DATA": "/var/lib/floorhand", "FLOORHAND_SOCKET": "/run/floorhand/api.sock"}
 MODELS_FOLDER = "models"
 DATABASE_FILE = "ledger.sqlite"
 _LONGEST_SOCKET_PATH_BYTES = 107  # sun_path of unix(7) is 108 bytes with its NUL
@@ -144,7 +147,12 @@ def load_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
         ConfigFaults: (a ConfigError) with every fault of every file at once.
     """
     folder = folder.resolve()
-    return build_settings(folder, folder.parent, environ)
+    return build_settings(folder, folder.parent, environ_of(folder, environ))
+
+
+def environ_of(folder: Path, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return ``environ``, completed by the installed places when ``folder`` is the installed service's."""
+    return _INSTALLED_ENVIRON | dict(environ) if folder.resolve() == INSTALLED_FOLDER else environ
 
 
 def build_settings(folder: Path, base: Path, environ: Mapping[str, str]) -> Settings:
@@ -167,6 +175,7 @@ def build_settings(folder: Path, base: Path, environ: Mapping[str, str]) -> Sett
 
 def find_data_dir(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the data folder as far as a configuration that may be broken tells, else the environment's, else ``var``."""
+    environ = environ_of(folder, environ)
     tree = read_document(folder / APPLIANCE_FILE, environ).tree
     told = tree.get("data_dir") if isinstance(tree, dict) else None
     return folder.resolve().parent / str(told or environ.get("FLOORHAND_DATA") or "var")
@@ -174,11 +183,11 @@ def find_data_dir(folder: Path, environ: Mapping[str, str]) -> Path:
 
 def find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the local API's socket without validating anything, so that a broken configuration hides no running service."""
+    environ = environ_of(folder, environ)
     tree = read_document(folder / APPLIANCE_FILE, environ).tree
     console = tree.get("console") if isinstance(tree, dict) else None
     told = console.get("socket") if isinstance(console, dict) else None
-    path = find_data_dir(folder, environ) / str(told or environ.get("FLOORHAND_SOCKET") or SOCKET_BELOW_DATA)
-    return INSTALLED_SOCKET if INSTALLED_SOCKET.exists() and not path.exists() else path
+    return find_data_dir(folder, environ) / str(told or environ.get("FLOORHAND_SOCKET") or SOCKET_BELOW_DATA)
 
 
 def _validated(model: type[M], document: Document) -> M | None:

@@ -18,6 +18,7 @@ from appliance.settings import (
     PLAYBOOKS_FOLDER,
     Settings,
     build_settings,
+    environ_of,
     find_data_dir,
     load_settings,
 )
@@ -70,7 +71,7 @@ def settings_for_service(folder: Path, environ: Mapping[str, str]) -> Settings:
         if not kept.is_dir():
             raise
         log.error("config.broken", extra={"fault": fault.message, "running_with": str(kept)})
-        settings = build_settings(kept, folder.resolve().parent, environ)
+        settings = build_settings(kept, folder.resolve().parent, environ_of(folder, environ))
         return settings.model_copy(update={"config_fault": fault.message})
     keep_last_good(settings)
     return settings

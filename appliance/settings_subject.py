@@ -28,7 +28,7 @@ def subject_of(folder: Path, environ: Mapping[str, str]) -> Subject:
     return Subject(
         config_faults=(),
         data_dir=settings.data_dir,
-        socket=settings.socket if settings.socket.exists() else find_socket(folder, environ),
+        socket=settings.socket,
         database=settings.database,
         links=list(_links(settings)),
         coordinator_url=settings.sync.coordinator,

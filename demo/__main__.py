@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from appliance.contracts.errors import FloorhandError
 from demo.interactive import talk
 from demo.progress import Progress
 from demo.site import Site
@@ -46,7 +47,7 @@ async def tell() -> dict[str, Any]:
         counts = await site.plant.report(lambda r: r.get("event") == "counts", within_s=10.0, since=seen)
         writes = sum(1 for r in site.plant.reports if r.get("event") == "write_received")
         return summarise(told, site.database, counts, writes, counted["lanes"], orders["work_orders"], progress.elapsed_s)
-    except (TimeoutError, RuntimeError, AssertionError, httpx.HTTPError) as error:
+    except (TimeoutError, RuntimeError, AssertionError, OSError, LookupError, httpx.HTTPError, FloorhandError) as error:
         return {"ok": False, "why": f"{type(error).__name__}: {error}", "total_s": round(progress.elapsed_s, 1)}
     finally:
         await site.close()
@@ -74,6 +75,7 @@ def main() -> int:
         return int(_until_signal(interactive()))
     summary = _until_signal(tell())
     text = json.dumps(summary, ensure_ascii=False)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / "summary.json").write_text(text + "\n", encoding="utf-8")
     print(f"\n{text}", flush=True)
     return 0 if summary["ok"] else 1

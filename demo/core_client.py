@@ -22,13 +22,13 @@ class CoreClient:
         """Close the connection."""
         await self._http.aclose()
 
-    async def get(self, path: str, **query: str) -> Any:
-        """GET a JSON answer.
+    async def get(self, path: str) -> Any:
+        """GET a JSON answer; ``path`` may carry a query.
 
         Raises:
             httpx.HTTPError: the core is not there or refuses.
         """
-        answer = await self._http.get(path, params=query)
+        answer = await self._http.get(path)
         answer.raise_for_status()
         return answer.json()
 
@@ -38,11 +38,20 @@ class CoreClient:
         answer.raise_for_status()
         return answer.json()
 
-    async def until(self, path: str, wanted: Callable[[Any], Any], *, what: str, within_s: float) -> Any:
+    async def until(
+        self,
+        path: str,
+        wanted: Callable[[Any], Any],
+        *,
+        what: str,
+        within_s: float,
+        still: Callable[[], bool] = lambda: True,
+    ) -> Any:
         """Ask ``path`` until ``wanted(answer)`` is truthy and return that value.
 
         Raises:
             TimeoutError: it did not become true within ``within_s``; the message says ``what``.
+            RuntimeError: it cannot become true any more: ``still()`` became false.
         """
         loop = asyncio.get_running_loop()
         ends = loop.time() + within_s
@@ -55,5 +64,7 @@ class CoreClient:
             else:
                 if found := wanted(last):
                     return found
+            if not still():
+                raise RuntimeError(f"{what} did not happen, and will not; last answer: {str(last)[:600]}")
             await asyncio.sleep(0.1)  # another process' state: there is nothing to wait on but asking again
         raise TimeoutError(f"{what} did not happen within {within_s:g} s; last answer: {str(last)[:600]}")

@@ -45,7 +45,8 @@ async def _obey(site: Site, line: str) -> None:
         case "/offline":
             await site.coordinator.stop()
         case "/online":
-            await site.start_coordinator()
+            if not site.coordinator.is_running:
+                await site.start_coordinator()
         case "/kill":
             await site.core.kill()
             await site.start_core()

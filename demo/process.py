@@ -12,6 +12,8 @@ from typing import Any
 
 Report = Mapping[str, Any]
 
+_LAST_WORDS_S = 5.0
+
 
 class Child:
     """One process of the site. Its standard output is kept as reports when it is JSON, its errors go to ``log``."""
@@ -108,6 +110,8 @@ class Child:
                 process.kill()
                 await process.wait()
         if self._reader is not None:
-            await self._reader
+            await asyncio.wait({self._reader}, timeout=_LAST_WORDS_S)
+            self._reader.cancel()  # a child of the child may still hold the pipe open; nobody waits for its end
+            await asyncio.gather(self._reader, return_exceptions=True)
         assert process.returncode is not None
         return process.returncode

@@ -121,12 +121,15 @@ class Site:
             },
         )
         await self.core.start()
+        if (former := getattr(self, "client", None)) is not None:
+            await former.close()  # its connections lead to the core before this one
         self.client = CoreClient(self.data / "run" / "api.sock")
         await self.client.until(
             "/v1/status",
             lambda status: status["ready"] and status["voice"]["hearing"],
-            what="the core ready to hear and speak",
+            what=f"the core ready to hear and speak (see {self._logs / 'core.log'})",
             within_s=_READY_WITHIN_S,
+            still=lambda: self.core.is_running,
         )
 
     async def close(self) -> None:

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from demo.progress import Progress
 from demo.site import Site
 from demo.worker_voice import render_worker
 
+LINES = (
+    ("yes, confirm", 1.1),
+    ("what is the temperature of motor three", 0.95),
+    ("set the fan speed of motor three to maximum", 1.05),
+    ("yes, confirm", 1.0),
+    ("no", 1.0),
+    ("set the fan speed of motor three to eighty percent", 1.0),
+    ("yes, confirm", 1.05),
+)
+"""What the worker says, in order, and how much slower than Piper's own speed."""
+
+_SNR_DB = 15.0
 _SPEECH_WITHIN_S = 60.0
 _TURN_WITHIN_S = 45.0
 
@@ -42,7 +55,8 @@ class Story:
     def __init__(self, site: Site, progress: Progress) -> None:
         self._site = site
         self._progress = progress
-        self._voice = 0
+        self._recorded: asyncio.Queue[tuple[str, Path]] = asyncio.Queue()
+        self._recording: asyncio.Task[None] | None = None
         self.told = Told()
 
     async def run(self) -> Told:
@@ -51,12 +65,23 @@ class Story:
         Raises:
             TimeoutError: something that must happen did not; the message says what.
         """
-        await self._over_temperature()
-        await self._confirm_work_order()
-        await self._network_goes()
-        await self._killed_while_writing()
-        await self._network_returns()
+        try:
+            await self._over_temperature()
+            await self._confirm_work_order()
+            await self._network_goes()
+            await self._killed_while_writing()
+            await self._network_returns()
+        finally:
+            if self._recording is not None:
+                self._recording.cancel()
         return self.told
+
+    async def _record_lines(self) -> None:
+        """Let the worker record the lines, while the appliance speaks: Piper at another speed, noise mixed in."""
+        for number, (text, length_scale) in enumerate(LINES, 1):
+            path = self._site.folder / "worker" / f"{number:02d}.wav"
+            await asyncio.to_thread(render_worker, text, path, length_scale=length_scale, snr_db=_SNR_DB, seed=number)
+            self._recorded.put_nowait((text, path))
 
     # 1 and 2 -----------------------------------------------------------------------------------------------------
     async def _over_temperature(self) -> None:
@@ -66,12 +91,14 @@ class Story:
             "/v1/alarms", lambda rows: next(iter(rows), None), what="the alarm stored", within_s=_TURN_WITHIN_S
         )
         self._progress.note(f"stored: {alarm['alarm_id']} on {alarm['asset']}, {alarm['value']} {alarm['unit']}")
+        await self._question_asked()
+        self._recording = asyncio.create_task(self._record_lines(), name="worker records lines")
         await self._question_heard("over-temperature alarm")
 
     # 3 -----------------------------------------------------------------------------------------------------------
     async def _confirm_work_order(self) -> None:
         self._progress.chapter("The worker agrees")
-        await self._speak("yes, confirm", intent="confirm", length_scale=1.1)
+        await self._speak("yes, confirm", intent="confirm")
         orders = await self._site.client.until(
             "/v1/work-orders", lambda rows: [r for r in rows if r["number"]], what="the work order numbered", within_s=30.0
         )
@@ -83,32 +110,31 @@ class Story:
     async def _network_goes(self) -> None:
         self._progress.chapter("The network goes: the coordinator is stopped")
         await self._site.coordinator.stop()
-        await self._speak("what is the temperature of motor three", intent="read_tag", length_scale=0.95)
+        await self._speak("what is the temperature of motor three", intent="read_tag")
         await self._quiet()
-        await self._speak("set the fan speed of motor three to maximum", intent="set_tag_to_limit", length_scale=1.05)
+        await self._speak("set the fan speed of motor three to maximum", intent="set_tag_to_limit")
         await self._question_heard("fan speed read back as a question")
-        await self._speak("yes, confirm", intent="confirm", length_scale=1.0)
+        await self._speak("yes, confirm", intent="confirm")
         await self._tag_reads("motor_3.fan_speed", 100)
         await self._quiet()
         self._progress.chapter("A second alarm, still offline")
         await self._site.plant.order(do="pressure_drop", asset="pump_3")
         await self._question_heard("low-pressure alarm")
-        await self._speak("no", intent="deny", length_scale=1.0)
+        await self._speak("no", intent="deny")
         await self._quiet()
 
     # 5 -----------------------------------------------------------------------------------------------------------
     async def _killed_while_writing(self) -> None:
         self._progress.chapter("The core is killed between a Modbus write and its reply")
-        await self._speak("set the fan speed of motor three to eighty percent", intent="set_tag", length_scale=1.0)
+        await self._speak("set the fan speed of motor three to eighty percent", intent="set_tag")
         await self._question_heard("fan speed read back as a question")
         heard_so_far = len(self._site.plant.reports)
         await self._site.plant.order(do="hold_write_reply", seconds=5)
-        said = asyncio.create_task(self._say_into_microphone("yes, confirm", 1.0))
+        await self._say_into_microphone()
         written = await self._site.plant.report(
             lambda r: r.get("event") == "write_received", within_s=_SPEECH_WITHIN_S, since=heard_so_far
         )
         await self._site.core.kill()
-        await said
         self._progress.note(f"write of {written['value']} received by the PLC, reply held, core killed with SIGKILL")
         await self._site.start_core()
         await self._collect("yes, confirm", "confirm")
@@ -135,16 +161,17 @@ class Story:
         await self._quiet()
 
     # ----------------------------------------------------------------------------------------------------------------
-    async def _say_into_microphone(self, text: str, length_scale: float) -> None:
-        self._voice += 1
-        draft = self._site.folder / f"worker-{self._voice:02d}.wav"
-        await asyncio.to_thread(render_worker, text, draft, length_scale=length_scale, snr_db=15.0, seed=self._voice)
-        draft.rename(self._site.microphone / draft.name)
+    async def _say_into_microphone(self) -> str:
+        """Give the microphone the worker's next line."""
+        text, path = await self._recorded.get()
+        path.rename(self._site.microphone / path.name)
         self._progress.said("worker", text)
+        return text
 
-    async def _speak(self, text: str, *, intent: str, length_scale: float) -> None:
-        """Say it into the microphone and wait for the admission that came of it."""
-        await self._say_into_microphone(text, length_scale)
+    async def _speak(self, text: str, *, intent: str) -> None:
+        """Say the next line, which is ``text``, and wait for what came of it."""
+        said = await self._say_into_microphone()
+        assert said == text, f"the script says “{text}” where the worker recorded “{said}”"
         await self._collect(text, intent)
 
     async def _collect(self, text: str, intent: str) -> None:
@@ -166,6 +193,11 @@ class Story:
         self._progress.note(f"heard “{said.heard}” -> {said.intent}, {said.end_of_speech_to_intent_ms} ms after the last word")
         if said.intent != intent:
             raise AssertionError(f"“{text}” was taken for {said.intent} (heard “{said.heard}”), not {intent}")
+
+    async def _question_asked(self) -> None:
+        await self._site.client.until(
+            "/v1/confirmations", lambda rows: rows, what="the question about a work order", within_s=_TURN_WITHIN_S
+        )
 
     async def _question_heard(self, what: str) -> None:
         """Wait until a question is open and its words have left the speaker."""

@@ -38,8 +38,8 @@ def render_worker(
     """Write a 16 kHz mono WAV of a worker who says the wake phrase, pauses, and says ``text``; return ``path``.
 
     ``length_scale`` stretches speech (1.2 is slower). ``snr_db`` is the ratio of the RMS of speech while it is active
-    to the RMS of the noise, None for no noise. ``seed`` fixes both the voice's variation and the noise: equal arguments give equal
-    samples. ``wake`` False leaves the wake phrase out (an answer by push-to-talk). The file appears complete or not at all.
+    to the RMS of the noise, None for no noise. ``seed`` fixes both the voice's variation and the noise: equal arguments give
+    equal samples. ``wake`` False leaves the wake phrase out (an answer by push-to-talk). The file appears complete or not at all.
     """
     random = np.random.default_rng(seed)
     voice = _voice(seed)

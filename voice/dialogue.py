@@ -81,7 +81,7 @@ class Floor:
             return True
 
     def wait_for_ours(self, *, is_urgent: bool, timeout_s: float) -> None:
-        """Return in SPEAKING: at once when urgent, otherwise as soon as the worker has finished, at the latest after ``timeout_s``."""
+        """Return in SPEAKING: at once when urgent, else when the worker has finished, at the latest after ``timeout_s``."""
         event = DialogueEvent.CUT_IN if is_urgent else DialogueEvent.SPEAK
         with self._changed:
             self._changed.wait_for(lambda: (self._state, event) in TRANSITIONS, timeout=timeout_s)

@@ -65,7 +65,7 @@ class Ear:
             except Unavailable as error:
                 self._report(PART, error.message)
                 pause_s = max(next(pauses), error.retry_after_s if error.retry_after_s > 1.0 else 0.0)
-                self._stopping.wait(pause_s)
+                self._pause(pause_s)
                 continue
             log.info("microphone.open", extra={"device": self._microphone.name})
             if self._listen(listener):
@@ -74,7 +74,12 @@ class Ear:
             self._microphone.close()
             if not self._stopping.is_set():
                 self._report(PART, f"{self._microphone.name} gives no sound")
-                self._stopping.wait(next(pauses))
+                self._pause(next(pauses))
+
+    def _pause(self, pause_s: float) -> None:
+        """Wait before the next try. To wait is to be alive: the watchdog counts from the end of the pause."""
+        self.alive_mono_ns = self._clock.monotonic_ns() + int(pause_s * 1e9)
+        self._stopping.wait(pause_s)
 
     def _listen(self, listener: Listener) -> bool:
         """Read until told to stop or the device falls silent; return whether it ever gave a frame."""

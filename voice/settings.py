@@ -23,7 +23,10 @@ class WakeWordSettings(_Frozen):
         description="a model inside pymicro-wakeword (alexa, hey_jarvis, hey_mycroft, okay_nabu) or a name in models",
     )
     threshold: float | None = Field(
-        default=None, gt=0, lt=1, description="probability that counts as heard; none takes the model's own, calibrated one (0.97)"
+        default=None,
+        gt=0,
+        lt=1,
+        description="probability that counts as heard; none: the model's own, 0.97",
     )
     pre_roll_ms: int = Field(
         default=60, ge=0, le=500,
@@ -39,9 +42,9 @@ class EndpointingSettings(_Frozen):
     confirm_speech_gate_ms: int = Field(
         default=100, ge=30, le=1000, description="the same while a question is open: a short no is 260 ms"
     )
-    hard_cap_s: float = Field(default=8.0, gt=1, le=60, description="longest utterance: talk in the background never ends by itself")
+    hard_cap_s: float = Field(default=8.0, gt=1, le=60, description="longest utterance: a television never ends by itself")
     silence_after_wake_s: float = Field(default=3.0, gt=0.5, le=30, description="how long to wait for the first word")
-    threshold: float = Field(default=0.5, gt=0, lt=1, description="probability of the detector that counts as voice (its own default)")
+    threshold: float = Field(default=0.5, gt=0, lt=1, description="probability that counts as voice: the detector's own default")
 
 
 class VoiceSettings(_Frozen):
@@ -52,20 +55,20 @@ class VoiceSettings(_Frozen):
         default="",
         description="empty: the default sound card; a device's name or part of it; wav:DIR: a folder whose WAV files are heard",
     )
-    speaker: str = Field(
-        default="", description="empty: the default sound card; a device's name or part of it; none; wav:FILE"
-    )
+    speaker: str = Field(default="", description="empty: the default sound card; a device's name or part of it; none; wav:FILE")
     record_to: Path | None = Field(default=None, description="WAV file that also gets everything spoken; none keeps no audio")
-    record_limit_mb: int = Field(default=256, ge=1, description="size at which the recording is set aside and begun anew (one is kept)")
+    record_limit_mb: int = Field(default=256, ge=1, description="size at which the recording is begun anew; one old one is kept")
     wake_word: WakeWordSettings = WakeWordSettings()
     endpointing: EndpointingSettings = EndpointingSettings()
-    button_pre_roll_ms: int = Field(default=300, ge=0, le=2000, description="kept from before push-to-talk: people speak as they press")
+    button_pre_roll_ms: int = Field(
+        default=300, ge=0, le=2000, description="kept from before the button: people speak as they press"
+    )
     recogniser: Literal["auto", "vosk", "pocketsphinx"] = Field(
         default="auto", description="auto: vosk when models has vosk-<language>, else pocketsphinx (English, no download)"
     )
     rejection_margin: float = Field(
         default=-3.2, le=0,
-        description="pocketsphinx: nats a frame (10 ms) that the worst stretch of words may fit worse than free phonemes; below, nothing fits",
+        description="pocketsphinx: nats a frame of 10 ms that the worst stretch of words may fit worse than free phonemes",
     )  # fmt: skip
     synthesizer: Literal["auto", "piper", "espeak"] = Field(
         default="auto", description="auto: a Piper voice of the language, else espeak-ng"
@@ -77,8 +80,10 @@ class VoiceSettings(_Frozen):
     half_duplex_tail_ms: int = Field(
         default=500, ge=0, le=5000, description="the microphone stays closed this long after speech: the hall still sounds"
     )
-    prepared_audio_mb: int = Field(default=32, ge=1, le=512, description="bound of ready-made speech; 1 MB is 24 s, oldest unused goes first")
-    no_frames_s: float = Field(default=2.0, gt=0.2, le=60, description="silence of the device, not of the room, after which it is reopened")
+    prepared_audio_mb: int = Field(
+        default=32, ge=1, le=512, description="bound of ready-made speech: 1 MB is 24 s; the longest unused goes"
+    )
+    no_frames_s: float = Field(default=2.0, gt=0.2, le=60, description="a device that gives nothing for so long is reopened")
     first_reopen_s: float = Field(default=0.5, gt=0, description="first pause before a device is tried again; doubles")
     longest_reopen_s: float = Field(default=15.0, gt=0, description="longest such pause")
 

@@ -1,8 +1,8 @@
 """A folder as microphone: WAV files put into it are heard, in real time, one after the other, and silence in between.
 
 The oldest ``*.wav`` is taken as soon as the microphone would be heard (a worker waits for us to finish), played to its end
-whatever happens meanwhile (a worker does not stop in the middle), and renamed to ``*.wav.heard``. What is not a WAV file is renamed
-to ``*.wav.refused``. Put files in by renaming them, so that they are whole when they appear.
+whatever happens meanwhile (a worker does not stop in the middle), and renamed to ``*.wav.heard``. What is not a WAV file is
+renamed to ``*.wav.refused``. Put files in by renaming them, so that they are whole when they appear.
 """
 
 from __future__ import annotations

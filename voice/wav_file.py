@@ -29,11 +29,10 @@ def read_as_microphone(path: Path) -> bytes:
     except (wave.Error, EOFError) as error:
         raise Malformed(f"{path.name}: not a WAV file: {error}") from error
     whole = len(raw) // (width * channels) * width * channels
-    samples = np.frombuffer(raw[:whole], dtype=_WIDTHS[width]).reshape(-1, channels).astype(np.float32)
-    samples = (samples - 128) / 128 if width == 1 else samples / float(2 ** (8 * width - 1))
-    mono = samples.mean(axis=1)
+    samples = np.frombuffer(raw[:whole], dtype=_WIDTHS[width]).reshape(-1, channels).astype(np.float64)
+    mono = samples.mean(axis=1) / 2 ** (8 * width - 1) - (1.0 if width == 1 else 0.0)
     if rate_hz != SAMPLE_RATE_HZ:
         import soxr
 
         mono = soxr.resample(mono, rate_hz, SAMPLE_RATE_HZ)
-    return (np.clip(mono, -1.0, 1.0) * 32767).astype("<i2").tobytes()
+    return bytes((np.clip(mono, -1.0, 1.0) * 32767).astype("<i2").tobytes())

@@ -13,6 +13,7 @@ from appliance.cli.options import AsJson, Config, actions_of, service_of
 
 Text = Annotated[str, typer.Argument(help="The sentence.")]
 Language = Annotated[str, typer.Option("--language", help="Language of the text; the appliance's own by default.")]
+AlreadyJson = Annotated[bool, typer.Option("--json", help="Changes nothing: what this command writes is JSON lines anyhow.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,7 +22,7 @@ def add_to(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def run(context: typer.Context, config: Config) -> int:
+def run(context: typer.Context, config: Config, as_json: AlreadyJson = False) -> int:
     """Run the appliance until it is told to stop. Logs go to standard error as JSON lines."""
     return actions_of(context).run(config)
 
@@ -34,6 +35,7 @@ def coordinator(
     admin_token_file: Annotated[Path | None, typer.Option(help="File with the administrator's token, made if missing.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate chain.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key.")] = None,
+    as_json: AlreadyJson = False,
 ) -> int:
     """Run the central service that appliances sync with."""
     given = {

@@ -45,6 +45,7 @@ class LocalApi:
             lifespan="off",
             ws="none",
             log_config=None,
+            log_level="warning",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
@@ -91,4 +92,3 @@ def listen(path: Path) -> socket.socket:
         listener.close()
         raise
     return listener
-

@@ -7,7 +7,8 @@ blinks, or one that is still connecting at start-up, is not talked about.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Set
 
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.delivery import Channel
@@ -51,31 +52,38 @@ class Announcer:
         self._delivered = delivered
         self._settle_s = settle_s
         self._changed = asyncio.Event()
+        self._flips: Counter[str] = Counter()
+        self._lost: set[str] = set()
         self._said_lost: set[str] = set()
 
     async def run(self) -> None:
         """Announce for ever."""
         self._degraded.listeners.append(self._note)
         try:
+            for part in self._lost | self._degraded.reasons.keys():  # what changed while nobody listened
+                self._note(part, self._degraded.reasons.get(part, ""))
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                await asyncio.sleep(self._settle_s)  # what changes back within this time is not worth a word
-                await self._announce()
+                before = dict(self._flips)
+                await asyncio.sleep(self._settle_s)
+                await self._announce({part for part, flips in self._flips.items() if before.get(part) == flips})
         finally:
             self._degraded.listeners.remove(self._note)
 
-    def _note(self, part: str, _: str) -> None:
-        if part.partition(":")[0] in REPLIES:
+    def _note(self, part: str, why: str) -> None:
+        if part.partition(":")[0] in REPLIES and bool(why) != (part in self._lost):
+            self._lost ^= {part}
+            self._flips[part] += 1
             self._changed.set()
 
-    async def _announce(self) -> None:
-        lost = {part for part in self._degraded.reasons if part.partition(":")[0] in REPLIES}
-        for part in sorted(lost - self._said_lost):
-            await self._say(REPLIES[part.partition(":")[0]][0])
-        for part in sorted(self._said_lost - lost):
-            await self._say(REPLIES[part.partition(":")[0]][1])
-        self._said_lost = lost
+    async def _announce(self, settled: Set[str]) -> None:
+        """Say what became of the parts that have stayed as they are; one that has not comes with the next look."""
+        for part in sorted(settled):
+            if (part in self._lost) != (part in self._said_lost):
+                lost, back = REPLIES[part.partition(":")[0]]
+                await self._say(lost if part in self._lost else back)
+                self._said_lost ^= {part}
 
     async def _say(self, reply: str) -> None:
         text = self._wording.reply(reply, self._language)

@@ -63,7 +63,7 @@ def examine(subject: Subject, clock: Clock) -> list[Finding]:
     checks: list[Callable[[], Iterator[Finding]]] = [
         _python,
         lambda: _config(subject.config_faults),
-        lambda: _data_dir(subject.data_dir),
+        lambda: _data_dir(subject.data_dir, is_running=status is not None),
         _commands,
         lambda: _speech(subject.speech),
         lambda: _sound(subject),
@@ -89,13 +89,17 @@ def _config(faults: Sequence[ConfigError]) -> Iterator[Finding]:
         yield Finding("config", False, fault.message.removesuffix(f" {fault.cure}"), fault.cure)
 
 
-def _data_dir(folder: Path) -> Iterator[Finding]:
+def _data_dir(folder: Path, *, is_running: bool) -> Iterator[Finding]:
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
-        with tempfile.TemporaryFile(dir=there):
-            yield Finding("data_dir", True, f"{folder} can be written" if there == folder else f"{folder} will be made")
+        if is_running:
+            yield Finding("data_dir", True, f"{folder} is written by the running service")
+        else:
+            with tempfile.TemporaryFile(dir=there):
+                yield Finding("data_dir", True, f"{folder} can be written" if there == folder else f"{folder} will be made")
     except OSError as error:
-        yield Finding("data_dir", False, f"{there}: {error.strerror}", f"Give the service's user write access to {there}.")
+        cure = f"Run it as the service's user or root; if that fails too, give the service's user write access to {there}."
+        yield Finding("data_dir", False, f"{there}: {error.strerror}", cure)
     free = shutil.disk_usage(there).free
     cure = "Free space on that partition, or move data_dir to a larger one."
     yield Finding("disk", free >= _FREE_BYTES, f"{free >> 20} MiB free at {there}", "" if free >= _FREE_BYTES else cure)

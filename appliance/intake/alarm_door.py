@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from appliance.contracts.admission import PRIORITY_ALARM, Admission, Admitted, Door, Request, RequestKind
-from appliance.contracts.alarm import AlarmAction, AlarmChange, AlarmEvent, AlarmState
+from appliance.contracts.alarm import Alarm, AlarmAction, AlarmChange, AlarmEvent, AlarmState
 from appliance.contracts.clock import Clock
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Admitter
@@ -42,11 +42,7 @@ class AlarmDoor:
 
         def apply_state(tx: Transaction, _: Admission) -> None:
             known = alarms.by_activation(tx, event.activation_id)
-            # A clear whose raise never came: the alarm came and went unseen, which is still an activation to account for.
-            before = known.state if known else AlarmState.NORMAL
-            if known is None and event.change is AlarmChange.CLEARED:
-                before = self._advance(before, AlarmAction.RAISE)
-            alarms.apply(tx, self._clock, definition, event, self._advance(before, _ACTION[event.change]))
+            alarms.apply(tx, self._clock, definition, event, self._state_after(event, known))
 
         request = Request(
             door=Door.MQTT,
@@ -57,6 +53,16 @@ class AlarmDoor:
             priority=PRIORITY_ALARM,
         )
         return await self._gate.admit(request, apply_state)
+
+    def _state_after(self, event: AlarmEvent, known: Alarm | None) -> AlarmState:
+        """Return the alarm's state once the event is taken in. A raise and its clear may come in either order."""
+        if known is None:
+            raised = self._advance(AlarmState.NORMAL, AlarmAction.RAISE)
+            # A clear whose raise has not come: the alarm came and went unseen, which is still an activation to account for.
+            return self._advance(raised, AlarmAction.CLEAR) if event.change is AlarmChange.CLEARED else raised
+        if known.cleared_utc is not None:
+            return known.state  # the raise comes after its clear: this activation is over
+        return self._advance(known.state, _ACTION[event.change])
 
 
 def to_payload(event: AlarmEvent) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from appliance.memory.lexical import ALONE, LexicalSearch
 from appliance.memory.recalled import RecalledTexts
 from appliance.memory.semantic import SemanticMemory
 from appliance.memory.settings import MemorySettings
-from appliance.memory.validate import is_recalled_text, objection, says_the_same, with_earned_verdict
+from appliance.memory.validate import event_of, is_recalled_text, objection, says_the_same, with_earned_verdict
 from appliance.memory.vectors import Floats, cosines
 from appliance.memory.words import full_text, searchable, words_digest
 from appliance.memory.working import DRAFT_KIND, Note, WorkingMemory
@@ -44,7 +44,7 @@ from appliance.store.memories import (
 
 log = logging.getLogger(__name__)
 
-_ROW_BYTES = 900  # measured over 10,000 memories: row, indexes and operation beyond three times the text, which is kept in
+_ROW_BYTES = 1_400  # measured over 10,000 memories: row, indexes and operation beyond three times the text, which is kept in
 _VECTOR_BYTES = 620  # the row, the full-text entry and the operation
 _COMPARED = 20  # stored reports of one case a draft is compared with
 _NEIGHBOURS = 8  # nearest permanent memories looked at for quotes
@@ -147,6 +147,8 @@ class ThreePhaseWrite:
         window = timedelta(seconds=self._settings.duplicate_window_s)
         since, until = memory.occurred_utc - window, memory.occurred_utc + window
         for other, int8 in same_case(tx, memory, since, until, self._semantic.fingerprint, _COMPARED):
+            if event_of(memory.facts) and event_of(other.facts) and event_of(memory.facts) != event_of(other.facts):
+                continue  # the sources themselves say that these are two
             cosine = None if vector is None or int8 is None else float(cosines(vector, [int8])[0])
             if says_the_same(memory.text, other.text, cosine, self._semantic.duplicate_cosine):
                 return other

@@ -53,7 +53,7 @@ class LexicalSearch:
         phrases = [*sorted(asked_codes), *(_spelt(code) for code in sorted(asked_codes)), *rare[:_MOST_PHRASES]]
         if not phrases:
             return []
-        found = await search_text(self._ledger, scope, tier, phrases, 4 * limit)
+        found = await search_text(self._ledger, scope, tier, phrases, 2 * limit)
         total = sum(worth.values())
         hits = []
         for (memory, _), stems in zip(found, self._stemmer.stems([body for _, body in found]), strict=True):

@@ -7,6 +7,7 @@ Every change is one commit by Floorhand. The same content of the same file is co
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from appliance.memory.shipped import AS_SHIPPED, IN_USE, blob_id, decide_import,
 log = logging.getLogger(__name__)
 
 _OPEN_MARK = "floorhand-open"  # in .git while a repository is open: found at the next open, its writer died
+_INTENT = "floorhand-intent"  # path and message of the commit being made: found at the next open, it is made then
 _EXCERPT_CHARS = 600
 _FIELD, _RECORD = "\x1f", "\x1e"
 
@@ -115,8 +117,12 @@ class ProcedureRepository:
             here = _read_or_none(self._folder / name)
             if here is not None and here != data and blob_id(here) != held:
                 await self._commit([name], f"Edit found in {name}")
+            said = message or f"Write {name}"
+            intent = self._git.folder / _INTENT
+            _put(intent, json.dumps({"path": name, "message": said}).encode())
             self._write(name, data)
-            await self._commit([name], message or f"Write {name}")
+            await self._commit([name], said)
+            intent.unlink()
             return await self._head()
 
     async def find_commit(self, path: str, content: str) -> str | None:
@@ -199,9 +205,19 @@ class ProcedureRepository:
         return code == 0 or not any((self._git.folder / "objects").glob("[0-9a-f][0-9a-f]/*"))
 
     async def _commit_found(self) -> None:
-        """Commit what people changed by hand: files the repository knows, and new ones among the playbooks."""
+        """End a commit that was interrupted, then commit what people changed by hand: files the repository knows, and new
+        ones among the playbooks."""
         if not await self._head():
             return
+        await self._git.run("reset", "--quiet")
+        intent = self._git.folder / _INTENT
+        if (meant := _read_intent(intent)) is not None:
+            name, message = meant
+            here = _read_or_none(self._folder / name)
+            if here is not None and blob_id(here) != await self._blob_at_head(name):
+                await self._commit([name], message)
+                log.warning("procedures.commit_completed", extra={"path": name})
+        intent.unlink(missing_ok=True)
         await self._git.run("add", "--update", "--", ".")
         if (self._folder / IN_USE).is_dir():
             await self._git.run("add", "--all", "--", IN_USE)
@@ -337,6 +353,21 @@ def _make_folder(folder: Path) -> None:
 
 def _touch(path: Path) -> None:
     path.touch()
+
+
+def _put(path: Path, data: bytes) -> None:
+    partial = path.with_name(f"{path.name}-partial")
+    partial.write_bytes(data)
+    partial.replace(path)
+
+
+def _read_intent(path: Path) -> tuple[str, str] | None:
+    """Path and message of a commit that was begun; None if none was, or a power cut took the note."""
+    try:
+        meant = json.loads(path.read_bytes())
+        return str(meant["path"]), str(meant["message"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _read_or_none(path: Path) -> bytes | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 import zlib
 from pathlib import Path
 
@@ -28,22 +29,25 @@ async def is_whole(git: GitCommand) -> bool:
 
 async def repair(git: GitCommand) -> str:
     """Repair and return the commit the branch stands on now, empty when no commit was whole."""
-    damaged = _set_aside_damaged_objects(git.folder)
+    commits = _known_commits(git.folder)
+    (git.folder / "HEAD").write_text(f"ref: {BRANCH}\n", "ascii")  # with an empty one git does not know its own folder
+    aside = git.folder / "floorhand-damaged"
+    damaged = _set_aside_damaged_objects(git.folder, aside)
     good = ""
-    for commit in _known_commits(git.folder):
+    for commit in commits:
         code, _, _ = await git.attempt("rev-list", "--objects", "--quiet", commit)
         if code == 0:
             good = commit
             break
-    _unlink(git.folder / "index")
-    head, branch = git.folder / "HEAD", git.folder / BRANCH
-    head.write_text(f"ref: {BRANCH}\n", "ascii")
+    _set_aside(git.folder / "logs", aside)  # it names commits that are gone, which git calls an error ever after
+    _set_aside(git.folder / "index", aside)
+    branch = git.folder / BRANCH
     branch.parent.mkdir(parents=True, exist_ok=True)
     if good:
         branch.write_text(f"{good}\n", "ascii")
         await git.run("read-tree", "HEAD")
     else:
-        _unlink(branch)
+        branch.unlink(missing_ok=True)
     log.error("procedures.repaired", extra={"damaged_objects": damaged, "commit": good})
     return good
 
@@ -61,16 +65,26 @@ def _known_commits(folder: Path) -> list[str]:
     return list(dict.fromkeys(proper))[:_LOOKED_AT]
 
 
-def _set_aside_damaged_objects(folder: Path) -> int:
-    aside, count = folder / "floorhand-damaged", 0
+def _set_aside_damaged_objects(folder: Path, aside: Path) -> int:
+    count = 0
     for path in (folder / "objects").glob("[0-9a-f][0-9a-f]/*"):
         if path.name.startswith("tmp_obj_"):
             path.unlink()
         elif not _is_sound(path):
-            aside.mkdir(exist_ok=True)
-            path.rename(aside / (path.parent.name + path.name))
+            _set_aside(path, aside, path.parent.name + path.name)
             count += 1
     return count
+
+
+def _set_aside(path: Path, aside: Path, name: str = "") -> None:
+    """Move something out of git's sight; only the newest of a name is kept."""
+    if not path.exists():
+        return
+    aside.mkdir(exist_ok=True)
+    target = aside / (name or path.name)
+    if target.is_dir():
+        shutil.rmtree(target)
+    path.rename(target)
 
 
 def _is_sound(path: Path) -> bool:
@@ -79,7 +93,3 @@ def _is_sound(path: Path) -> bool:
     except zlib.error:
         return False
     return hashlib.sha1(content, usedforsecurity=False).hexdigest() == path.parent.name + path.name
-
-
-def _unlink(path: Path) -> None:
-    path.unlink(missing_ok=True)

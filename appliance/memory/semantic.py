@@ -27,7 +27,7 @@ from appliance.store.memories import (
     replace_vectors,
 )
 
-_WORDS_WEIGHT = 0.2  # of gated coverage against cosine: keywords first 15 of 15 (13 without), paraphrases 20 of 24 (21)
+_WORDS_WEIGHT = 0.15  # of gated coverage against cosine: keywords first 15 of 15 (13 without), paraphrases 20 of 24 (21)
 _CODE_WEIGHT = 2.0  # a code in common outweighs any likeness
 _SAME_ASSET = 0.05  # between equal cases the one of this very machine is told first
 _CASES = 200  # newest cases of a fault looked at when there is no vector

@@ -14,7 +14,7 @@ class MemorySettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     retention_days: int = Field(default=30, ge=1, le=3650, description="days an episodic memory is kept; semantic ones stay")
-    storage_bytes: int = Field(default=2_000_000_000, ge=1_000_000, description="bound on all stored memories together")
+    storage_bytes: int = Field(default=2_000_000_000, ge=100_000, description="bound on all stored memories together")
     working_bytes: int = Field(default=5_000_000, ge=10_000, description="bound on one session's working memory")
     working_sessions: int = Field(default=64, ge=1, le=1000, description="sessions with working memory at a time")
     text_chars: int = Field(default=8_000, ge=100, le=100_000, description="longest text of one memory")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from appliance.contracts.memory import MemoryDraft, Tier
 from appliance.foundation.canonical import canonical_json
@@ -42,18 +44,23 @@ def says_the_same(one: str, other: str, cosine: float | None, duplicate_cosine: 
     return overlap(one, other) >= _DUPLICATE_OVERLAP if cosine is None else cosine >= duplicate_cosine
 
 
+def event_of(facts: Mapping[str, Any]) -> str:
+    """Return the identity of the observed event a memory is about: its alarm activation or ``event``, else empty."""
+    return str(facts.get("activation") or facts.get("event") or "")
+
+
 def is_recalled_text(draft: MemoryDraft, asset: str, fault: str, text: str, *, lately: bool) -> bool:
     """Tell whether a draft hands back a memory (its ``asset``, ``fault`` and ``text``) instead of telling something.
 
     It does when it holds the whole text under another asset or fault, or with little around it. An observation of the same
-    case that names its event (``facts.event``) may use the words of an earlier one: a plant repeats itself. The very same
-    words about the same case are left to the duplicate check, unless they were handed out ``lately``.
+    case that names its event may use the words of an earlier one: a plant repeats itself. The very same words about the same
+    case are left to the duplicate check, unless they were handed out ``lately``.
     """
     if not contains_quote(draft.text, text):
         return False
     if (draft.asset, draft.fault) != (asset, fault):
         return True
-    if draft.facts.get("event"):
+    if event_of(draft.facts):
         return False
     mine, theirs = folded(draft.text), folded(text)
     if mine == theirs:

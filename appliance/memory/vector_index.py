@@ -18,7 +18,7 @@ from appliance.contracts.memory import Tier
 from appliance.contracts.store import Ledger
 from appliance.memory.vectors import Floats, cosines, signs
 from appliance.memory.words import asset_kind
-from appliance.store.memories import IndexEntry, StoredMemory, load_index, load_with_vectors
+from appliance.store.memories import IndexEntry, StoredMemory, load_index, load_memories, load_vectors
 
 _LOAD_SLICE = 5_000  # rows a read while loading: 100,000 rows in 20 reads
 _FIRST_ROOM = 64
@@ -122,11 +122,12 @@ class SignIndex:
         seqs = {*self._preselect(signs(vector).view(np.uint64), where, max(limit, _PRESELECTED)), *also}
         if not seqs:
             return []
-        rows = await load_with_vectors(self._ledger, where.scope, where.tier, self._fingerprint, sorted(seqs))
-        scored = zip((memory for memory, _ in rows), cosines(vector, [int8 for _, int8 in rows]), strict=True)
-        near = [Near(memory, float(cosine)) for memory, cosine in scored]
-        near.sort(key=lambda n: (-n.cosine, n.memory.seq))
-        return near[:limit] + [n for n in near[limit:] if n.memory.seq in also]
+        vectors = await load_vectors(self._ledger, where.scope, where.tier, self._fingerprint, sorted(seqs))
+        cosine_of = dict(zip((seq for seq, _ in vectors), cosines(vector, [int8 for _, int8 in vectors]).tolist(), strict=True))
+        best = sorted(cosine_of, key=lambda seq: (-cosine_of[seq], seq))
+        wanted = best[:limit] + [seq for seq in best[limit:] if seq in also]
+        memories = await load_memories(self._ledger, where.scope, where.tier, wanted)
+        return [Near(memories[seq], cosine_of[seq]) for seq in wanted if seq in memories]
 
     def _preselect(self, bits: npt.NDArray[np.uint64], where: Where, limit: int) -> list[int]:
         partition = self._partitions.get((where.scope, where.tier))

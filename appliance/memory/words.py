@@ -6,6 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
@@ -79,6 +80,7 @@ def codes(text: str) -> frozenset[str]:
     return frozenset(a + b for a, b in _CODE.findall(unicodedata.normalize("NFKC", text).lower()))
 
 
+@lru_cache(maxsize=1024)
 def folded(text: str) -> str:
     """Return the text with everything but its words gone, for comparison."""
     return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).lower()))

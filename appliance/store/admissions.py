@@ -17,9 +17,6 @@ from appliance.store.columns import json_text, to_json, to_utc, utc_text
 # Naming the partial index' own condition keeps these queries on it, however long the history behind it grows.
 _OPEN = "status IN ('queued', 'started', 'unknown')"
 
-TURN_OF = "SELECT turn_id FROM admission WHERE id = ?"
-"""Query of the turn an admission was started for; ``turn_id`` is null before."""
-
 STATE_OF = "SELECT id, status, outcome, turn_id FROM admission WHERE id = ?"
 """Query of how far an admission is."""
 

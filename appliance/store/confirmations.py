@@ -13,6 +13,9 @@ from appliance.contracts.store import Transaction
 from appliance.store import operations
 from appliance.store.columns import to_utc, to_utc_or_none, utc_text
 
+PENDING_COUNT = "SELECT count(*) AS pending FROM confirmation WHERE status = 'pending'"
+"""Query of how many questions are open."""
+
 WAITING_TURNS = """SELECT DISTINCT turn_id FROM confirmation JOIN turn ON turn.id = confirmation.turn_id
     WHERE confirmation.status = 'pending' AND turn.state = 'confirming'"""
 """Query of the turns that wait for an answer."""

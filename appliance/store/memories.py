@@ -202,16 +202,23 @@ async def load_index(ledger: Ledger, fingerprint: str, after_seq: int, limit: in
     return [IndexEntry(r["seq"], r["scope"], r["tier"], r["asset"], r["fault"], r["bits"]) for r in rows]
 
 
-async def load_with_vectors(
-    ledger: Ledger, scope: str, tier: Tier, fingerprint: str, seqs: Sequence[int]
-) -> list[tuple[StoredMemory, bytes]]:
-    """Return these memories with their int8 vectors, if they are of this scope, tier and fingerprint."""
+async def load_vectors(ledger: Ledger, scope: str, tier: Tier, fingerprint: str, seqs: Sequence[int]) -> list[tuple[int, bytes]]:
+    """Return sequence and int8 vector of these memories, if they are of this scope, tier and fingerprint."""
     rows = await ledger.fetch(
-        f"SELECT {_COLUMNS}, v.int8 FROM memory m JOIN memory_vector v ON v.memory_seq = m.seq"
+        "SELECT m.seq, v.int8 FROM memory m JOIN memory_vector v ON v.memory_seq = m.seq"
         f" WHERE m.seq IN ({', '.join('?' * len(seqs))}) AND m.scope = ? AND m.tier = ? AND v.fingerprint = ?",
         (*seqs, scope, tier, fingerprint),
     )
-    return [(_memory(r), r["int8"]) for r in rows]
+    return [(r["seq"], r["int8"]) for r in rows]
+
+
+async def load_memories(ledger: Ledger, scope: str, tier: Tier, seqs: Sequence[int]) -> dict[int, StoredMemory]:
+    """Return these memories by sequence, if they are of this scope and tier."""
+    rows = await ledger.fetch(
+        f"SELECT {_COLUMNS} FROM memory m WHERE m.seq IN ({', '.join('?' * len(seqs))}) AND m.scope = ? AND m.tier = ?",
+        (*seqs, scope, tier),
+    )
+    return {r["seq"]: _memory(r) for r in rows}
 
 
 async def load_between(

@@ -77,7 +77,7 @@ class Writer:
     async def start(self) -> None:
         """Open the file on the writer thread and migrate it. Raises what opening raises, translated."""
         self._thread.start()
-        await asyncio.wrap_future(self._started)
+        await asyncio.shield(asyncio.wrap_future(self._started))  # a cancelled caller must not cancel the thread's own word
         self._accepts = True
 
     async def stop(self) -> None:
@@ -86,7 +86,7 @@ class Writer:
         if self._thread.ident is None:
             return
         self._jobs.put(None)
-        await asyncio.wrap_future(self._ended)
+        await asyncio.shield(asyncio.wrap_future(self._ended))
         self._thread.join()  # it only has to leave its function
 
     async def write(self, work: Callable[[Transaction], T]) -> T:

@@ -30,6 +30,7 @@ class HttpCoordinator:
         self._settings = settings
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
+        self._token = ""
 
     async def push(self, operations: Sequence[Operation]) -> Mapping[str, int]:
         """See :meth:`appliance.contracts.ports.CoordinatorLink.push`."""
@@ -72,7 +73,7 @@ class HttpCoordinator:
         raise _strange("/v1/changes")
 
     async def close(self) -> None:
-        """Close the connections; the next call opens new ones."""
+        """Close the connections, once nobody uses this any more."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
@@ -81,18 +82,20 @@ class HttpCoordinator:
         import httpx
 
         client = self._open()
+        if not self._token:
+            self._token = _token(self._settings)
+        bearer = {"Authorization": f"Bearer {self._token}"}
         try:
             async with asyncio.timeout(self._settings.total_timeout_s):
-                response = await client.request(method, path, content=content)
+                response = await client.request(method, path, content=content, headers=bearer)
         except TimeoutError as error:
-            await self.close()  # what is left of the exchange must not meet the next one
             raise Unavailable(f"no answer within {self._settings.total_timeout_s:g} s", retry_after_s=0.0) from error
         except httpx.TimeoutException as error:
             raise Unavailable(f"no answer in time ({type(error).__name__})", retry_after_s=0.0) from error
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise Unavailable(f"not reached: {error or type(error).__name__}", retry_after_s=0.0) from error
         if response.status_code in (401, 403):
-            await self.close()  # the token may have been renewed: read it again next time
+            self._token = ""  # it may have been renewed: read it again next time
         return _answer(response, path)
 
     def _open(self) -> httpx.AsyncClient:
@@ -103,7 +106,7 @@ class HttpCoordinator:
             settings = self._settings
             self._client = httpx.AsyncClient(
                 base_url=settings.coordinator,
-                headers={"Authorization": f"Bearer {_token(settings)}", "Content-Type": "application/json"},
+                headers={"Content-Type": "application/json"},
                 timeout=httpx.Timeout(settings.total_timeout_s, connect=settings.connect_timeout_s),
                 limits=httpx.Limits(max_connections=4, keepalive_expiry=30.0),
                 verify=_tls(settings),

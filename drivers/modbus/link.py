@@ -24,7 +24,7 @@ _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.1, 10.0
 class ModbusLink:
     """Reads and writes raw registers of one link.
 
-    ``on_change`` is told each change of visibility: an empty text when a good answer came after none, else why none comes.
+    ``on_change`` is told when the device comes into sight (an empty text) and when it is lost (why), not of every failure.
     A link is online only after a good answer, never because a socket is open.
     """
 
@@ -37,6 +37,7 @@ class ModbusLink:
         self._was_answered = False  # on the current connection
         self._waits = delays_s(_FIRST_RETRY_S, _LONGEST_RETRY_S)
         self._wait_s = 0.0
+        self._opened_at_ns = 0
         self._retry_at_ns = 0
         self._why: str | None = None  # None before the first attempt
         self._failures = 0
@@ -89,7 +90,7 @@ class ModbusLink:
             except NoAnswer as silence:
                 unseen = self._lost_sight(silence.why)
                 if silence.was_sent:
-                    raise Uncertain(f"{where}: written, but {silence.why}", link=self._link.id) from silence
+                    raise Uncertain(f"{where}: sent, but {silence.why}", link=self._link.id) from silence
                 raise unseen from silence
 
     def close(self) -> None:
@@ -134,7 +135,8 @@ class ModbusLink:
         self._was_answered = False
         # Counted from the attempt, so that a PLC which takes connections and drops them is not asked in a tight loop.
         self._wait_s = next(self._waits)
-        self._retry_at_ns = self._clock.monotonic_ns() + int(self._wait_s * 1e9)
+        self._opened_at_ns = self._clock.monotonic_ns()
+        self._retry_at_ns = self._opened_at_ns + int(self._wait_s * 1e9)
         is_open = False
         try:
             is_open = await connection.open()
@@ -153,7 +155,9 @@ class ModbusLink:
 
     def _note_good(self) -> None:
         self._answered_at_ns = self._clock.monotonic_ns()
-        self._was_answered = True
+        if not self._was_answered:  # it works: should it be lost, the pause is the first one again
+            self._was_answered = True
+            self._retry_at_ns = self._opened_at_ns + int(_FIRST_RETRY_S * 1e9)
         self._waits = delays_s(_FIRST_RETRY_S, _LONGEST_RETRY_S)
         if self._failures:
             log.info("modbus.link_recovered", extra={"link": self._link.id, "failures": self._failures})
@@ -167,6 +171,6 @@ class ModbusLink:
         return Unavailable(f"{self._link.id}: {why}", retry_after_s=wait_s, link=self._link.id)
 
     def _say(self, why: str) -> None:
-        if self._why != why:
-            self._why = why
+        before, self._why = self._why, why
+        if before is None or bool(before) != bool(why):
             self._on_change(why)

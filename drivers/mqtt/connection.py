@@ -36,6 +36,17 @@ _REFUSED_FOR_GOOD = (0x87, 0x90, 0x99)
 _SESSION_TAKEN_OVER = 0x8E  # MQTT 5.0, section 3.14.2.1
 
 
+class _ClosedOnFailure(ssl.SSLSocket):
+    """A TLS socket that does not stay open after a failed handshake; paho forgets it then."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except OSError:
+            self.close()
+            raise
+
+
 class Connection:
     """Opens, subscribes, receives, acknowledges, publishes, closes. All methods run on the event loop.
 
@@ -53,6 +64,7 @@ class Connection:
         self._granted: dict[int, asyncio.Future[list[ReasonCode]]] = {}
         self._published: dict[int, asyncio.Future[ReasonCode]] = {}
         self._ended: asyncio.Future[str] = self._loop.create_future()
+        self._is_paused = False
         self._client = self._new_client()
 
     @property
@@ -86,6 +98,21 @@ class Connection:
             self._client.loop_misc()
             await asyncio.wait({self._ended}, timeout=_TIMERS_EVERY_S)
         return self._ended.result()
+
+    def pause_reading(self) -> None:
+        """Leave what comes in the socket, so that the broker has to wait."""
+        sock = self._socket()
+        if sock is not None and self.is_live and not self._is_paused:
+            self._is_paused = True
+            self._loop.remove_reader(sock)
+
+    def resume_reading(self) -> None:
+        """Go on reading after :meth:`pause_reading`."""
+        sock = self._socket()
+        if sock is not None and self.is_live and self._is_paused:
+            self._is_paused = False
+            self._loop.add_reader(sock, self._readable)
+            self._loop.call_soon(self._readable)  # TLS may hold bytes that the loop cannot see waiting
 
     def acknowledge(self, number: int, qos: int) -> None:
         """Tell the broker that the message is durable here. Without effect on an ended connection."""
@@ -148,6 +175,7 @@ class Connection:
             client.username_pw_set(settings.username, _password(settings))
         if settings.tls is not None:
             context = ssl.create_default_context(cafile=settings.tls.ca)
+            context.sslsocket_class = _ClosedOnFailure
             if settings.tls.cert is not None:
                 context.load_cert_chain(settings.tls.cert, settings.tls.key)
             client.tls_set_context(context)
@@ -217,10 +245,12 @@ class Connection:
         return wanted.result()
 
     def _readable(self) -> None:
+        if self._is_paused or self._ended.done():
+            return
         was_read = False
         try:
             self._client.loop_read()
-            while isinstance(sock := self._socket(), ssl.SSLSocket) and sock.pending():
+            while not self._is_paused and isinstance(sock := self._socket(), ssl.SSLSocket) and sock.pending():
                 self._client.loop_read()  # decrypted bytes that the loop cannot see waiting
             was_read = True
         finally:

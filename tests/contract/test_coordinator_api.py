@@ -37,7 +37,7 @@ class Chain:
 
     def write(self, kind: str = "test.noted", entity: str = "e", payload: Mapping[str, Any] | None = None) -> None:
         payload = {"n": len(self.entries)} if payload is None else payload
-        entry = {"kind": kind, "entity": entity, "payload": payload, "at_utc": AT, "clock_synced": True}
+        entry: dict[str, Any] = {"kind": kind, "entity": entity, "payload": payload, "at_utc": AT, "clock_synced": True}
         seq, prev_hash = len(self.entries) + 1, self.hash_at(len(self.entries))
         entry["hash"] = chain_hash(origin=self.origin, lane=OperationLane(self.lane), seq=seq, prev_hash=prev_hash, **entry)
         self.entries.append(entry)

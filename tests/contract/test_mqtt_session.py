@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from appliance.contracts.errors import Malformed, Refused, Unavailable
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
 from drivers.mqtt.session import MqttSession
+from drivers.mqtt.settings import MqttSettings
 from drivers.mqtt.topics import IncomingMessage
 from drivers.sim.broker import Broker
 from tests.support.broker import USERS, publisher, running_broker, running_session, settings_for
@@ -22,7 +24,8 @@ ALARMS = "plant/line_3/alarms"
 
 
 class Store:
-    """A handler that keeps what it was given. ``fault`` may say what to raise for a message; ``gate`` holds it back."""
+    """A handler that keeps what it was given. ``fault`` may say what to raise for a message; ``gate`` holds it back;
+    ``most`` is the largest ``watch()`` seen."""
 
     def __init__(self, fault: Callable[[IncomingMessage], Exception | None] = lambda _: None) -> None:
         self.fault = fault
@@ -30,9 +33,12 @@ class Store:
         self.offered: list[bytes] = []
         self.gate = asyncio.Event()
         self.gate.set()
+        self.watch: Callable[[], int] = lambda: 0
+        self.most = 0
 
     async def __call__(self, message: IncomingMessage) -> None:
         self.offered.append(message.payload)
+        self.most = max(self.most, self.watch())
         await self.gate.wait()
         error = self.fault(message)
         if error is not None:
@@ -48,6 +54,10 @@ class Store:
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     async with running_broker(tmp_path) as running:
         yield running
+
+
+async def acknowledged(session: MqttSession, count: int) -> None:
+    await until(lambda: session.counts.acknowledged >= count, f"{count} acknowledged")
 
 
 def numbered(count: int) -> list[bytes]:
@@ -164,38 +174,33 @@ async def test_an_oversized_payload_reaches_no_handler(broker: Broker) -> None:
 
 
 @pytest.mark.field("FC-F15")
-async def test_retained_and_expired_commands_are_ignored_and_noted(broker: Broker) -> None:
+async def test_a_retained_command_is_ignored_and_noted(broker: Broker) -> None:
     store = Store()
     settings = settings_for(broker, command_prefix="floorhand/hand/command", alarm_topics=())
     async with publisher(broker) as gateway:
         await gateway.publish("floorhand/hand/command/hold", b"old", retain=True)
-        for _ in range(2):  # a restart meets the retained command again
-            async with running_session(settings, store) as session:
-                await gateway.publish("floorhand/hand/command/hold", b"new")
-                await until(lambda s=session: s.counts.acknowledged >= 1 and store.payloads[-1:] == [b"new"], "the new command")  # type: ignore[misc]
-        assert store.payloads == [b"new", b"new"]
+        async with running_session(settings, store) as session:
+            await gateway.publish("floorhand/hand/command/hold", b"new")
+            await acknowledged(session, 2)
+            assert session.counts.ignored == 1
+        async with running_session(settings, store) as session:
+            await gateway.publish("floorhand/hand/command/hold", b"newer")
+            await acknowledged(session, 1)
+    assert store.offered == [b"new", b"newer"]
 
 
-async def test_a_retained_command_is_counted(broker: Broker) -> None:
-    store = Store()
-    async with publisher(broker) as gateway:
-        await gateway.publish("floorhand/hand/command/hold", b"old", retain=True)
-        async with running_session(settings_for(broker, command_prefix="floorhand/hand/command"), store) as session:
-            await until(lambda: session.counts.ignored == 1, "ignored")
-            await until(lambda: session.counts.acknowledged == 1, "acknowledged all the same")
-        assert store.offered == []
-
-
-async def test_a_retained_alarm_is_handed_on_once_a_session(broker: Broker) -> None:
+async def test_a_retained_alarm_comes_once_with_the_subscription(broker: Broker) -> None:
     store = Store()
     async with publisher(broker) as gateway:
         await gateway.publish(ALARMS, b"standing", retain=True)
-        for _ in range(2):
-            async with running_session(settings_for(broker), store) as session:
-                await gateway.publish(ALARMS, b"marker")
-                await until(lambda s=session: s.counts.acknowledged >= 1 and store.payloads[-1] == b"marker", "the marker")  # type: ignore[misc]
-        assert store.payloads == [b"standing", b"marker", b"marker"]
-        assert store.messages[0].retained
+        async with running_session(settings_for(broker), store) as session:
+            await gateway.publish(ALARMS, b"first")
+            await acknowledged(session, 2)
+        async with running_session(settings_for(broker), store) as session:
+            await gateway.publish(ALARMS, b"second")
+            await acknowledged(session, 1)
+    assert store.payloads == [b"standing", b"first", b"second"]
+    assert [m.retained for m in store.messages] == [True, False, False]
 
 
 @pytest.mark.req("F5")
@@ -243,14 +248,50 @@ async def test_a_wrong_password_is_said_and_tried_again(broker: Broker) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_two_clients_of_one_name_are_named(broker: Broker) -> None:
+@asynccontextmanager
+async def scripted_broker(script: bytes) -> AsyncIterator[int]:
+    """Answer each CONNECT with ``script``, for what a real broker cannot be made to say."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1024)
+        writer.write(script)
+        with suppress(ConnectionError):
+            await writer.drain()
+            await reader.read(-1)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    try:
+        yield int(server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+
+
+CONNACK = b"\x20\x03\x00\x00\x00"
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (CONNACK + b"\xe0\x02\x8e\x00", "another client uses the session hand at the broker"),
+        (CONNACK + b"\xe0\x02\x8b\x00", "cannot be reached"),
+        (CONNACK + b"\xf0\x00", "cannot be reached"),
+        (CONNACK + b"\x32\x04\x00\xff\x00\x00", "cannot be"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "cannot be"),
+        (b"\x20\x7f", "cannot be reached"),
+    ],
+    ids=["another client", "shutting down", "unknown packet", "torn publish", "no broker at all", "half an answer"],
+)
+async def test_whatever_a_broker_says_is_survived_and_named(script: bytes, why: str) -> None:
     degraded = Degraded()
-    seen: list[str] = []
-    degraded.listeners.append(lambda _, why: seen.append(why))
-    slow = {"first_retry_s": 5.0, "longest_retry_s": 5.0}
-    async with running_session(settings_for(broker, **slow), Store(), degraded):
-        async with running_session(settings_for(broker, **slow), Store()):
-            await until(lambda: any("another client uses the session hand" in why for why in seen), "the rival is named")
+    async with scripted_broker(script) as port:
+        settings = MqttSettings(port=port, client_id="hand", connect_timeout_s=0.3, first_retry_s=0.05, longest_retry_s=0.1)
+        session = MqttSession(settings, SystemClock(), degraded, Store())
+        running = asyncio.create_task(session.run())
+        await until(lambda: why in degraded.reasons.get("mqtt", ""), "said")
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_stopping_waits_for_nothing_and_leaves_no_task(broker: Broker) -> None:

@@ -13,6 +13,8 @@ import numpy as np
 
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.memory import MemoryDraft, Tier
+from appliance.foundation.id_source import SystemIds
+from appliance.foundation.system_clock import SystemClock
 from appliance.memory.embedder import Embedder
 from appliance.memory.memory import Memory
 from appliance.memory.procedural import ProcedureRepository
@@ -21,7 +23,7 @@ from appliance.memory.vectors import Floats
 from appliance.memory.words import words
 from appliance.store import operations
 from appliance.store.database import Database
-from tests.support.clock import CountingIds, ManualClock
+from tests.support.clock import ManualClock
 
 SCOPE = "line_3"
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -81,7 +83,7 @@ async def open_memory(
     """Start a memory room with its encoder loaded; stop it afterwards. A shared encoder is not closed."""
     clock = clock or ManualClock(NOW)
     async with open_ledger(folder, clock) as ledger:
-        memory = Memory(ledger, clock, ids or CountingIds(), MemorySettings(**settings), embedder, procedures)
+        memory = Memory(ledger, clock, ids or SystemIds(SystemClock()), MemorySettings(**settings), embedder, procedures)
         await memory.start()
         if load and embedder is not None:
             await memory.load_encoder()

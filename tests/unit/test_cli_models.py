@@ -220,6 +220,8 @@ def test_the_command_fetches_and_lists(
     assert main(["models", "fetch", f"{shelf}/m.bin", "--sha256", sha256, "--name", "vosk-zh", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["path"] == str(tmp_path / "models/vosk-zh")
     assert main(["models", "list", "--json"]) == 0
-    assert [(each["name"], each["present"], each["bytes"]) for each in json.loads(capsys.readouterr().out)] == [("vosk-zh", True, 5)]
+    assert [(each["name"], each["present"], each["bytes"]) for each in json.loads(capsys.readouterr().out)] == [
+        ("vosk-zh", True, 5)
+    ]
     assert main(["models", "fetch", f"{shelf}/m.bin", "--sha256", "0" * 64, "--name", "x"]) == 1
     assert main(["models", "fetch", f"{shelf}/gone", "--sha256", sha256]) == 75

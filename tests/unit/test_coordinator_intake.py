@@ -39,7 +39,14 @@ def chain(payloads: list[dict[str, Any]], kind: str = "test.noted") -> list[Oper
     written: list[Operation] = []
     prev_hash = GENESIS_HASH
     for seq, payload in enumerate(payloads, 1):
-        entry = {"origin": "line-3", "lane": LANE, "seq": seq, "kind": kind, "entity": f"e{seq}", "payload": payload}
+        entry: dict[str, Any] = {
+            "origin": "line-3",
+            "lane": LANE,
+            "seq": seq,
+            "kind": kind,
+            "entity": f"e{seq}",
+            "payload": payload,
+        }
         content = entry | {"at_utc": NOW, "clock_synced": seq % 2 == 0, "prev_hash": prev_hash}
         written.append(Operation(**content, hash=chain_hash(**content)))
         prev_hash = written[-1].hash
@@ -179,7 +186,7 @@ def test_what_fails_half_way_leaves_nothing_but_its_note(store: CoordinatorStore
         feed.publish(tx, op.origin, "half", {}, now)
         raise Refused("no further")
 
-    monkeypatch.setitem(PROJECTIONS, "test.half", half_way)  # type: ignore[arg-type]  # a dict, though promised read-only
+    monkeypatch.setitem(PROJECTIONS, "test.half", half_way)
     assert take_in(store, chain([{}, {}], "test.half"), NOW) == 2
     with store.read() as tx:
         assert [row["reason"] for row in streams.list_quarantine(tx, None)] == ["no further"] * 2

@@ -122,7 +122,9 @@ with StartWatchdog(limit_s=0.1):
 
 
 @pytest.mark.field("FC-R09")
-@pytest.mark.parametrize(("script", "why"), [(STUCK_LOOP, "the event loop did not turn"), (STUCK_START, "the start was not over")])
+@pytest.mark.parametrize(
+    ("script", "why"), [(STUCK_LOOP, "the event loop did not turn"), (STUCK_START, "the start was not over")]
+)
 def test_a_stuck_process_ends_with_75_and_its_stacks(script: str, why: str) -> None:
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=25, check=False)
     assert ended.returncode == EXIT_TRY_AGAIN

@@ -40,6 +40,18 @@ def test_groups_agree_on_shared_packages() -> None:
         assert {pin for pin in others if pin[0] in names} <= pins[0]
 
 
+def test_every_file_beside_the_code_is_installed_with_it() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["package-data"]
+    shipped = {
+        path for package, globs in declared.items() for glob in globs for path in (ROOT / package.replace(".", "/")).glob(glob)
+    }
+    packages = [ROOT / name for name in ("appliance", "drivers", "voice", "demo")]
+    beside = {
+        path for package in packages for path in package.rglob("*.*") if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert beside == shipped
+
+
 @pytest.fixture
 def unit(tmp_path: Path) -> Path:
     """The unit file with a program that exists on every machine, everything else as shipped."""

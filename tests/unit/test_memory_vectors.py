@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from appliance.contracts.memory import Tier
@@ -19,9 +21,9 @@ from tests.support.memory import NOW, SCOPE, open_ledger
 DIMENSION = 128
 
 
-def unit(vectors: Floats) -> Floats:
-    lengths: Floats = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return (vectors / lengths).astype(np.float32)
+def unit(vectors: npt.NDArray[Any]) -> Floats:
+    found: Floats = (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
+    return found
 
 
 def clustered(count: int, seed: int = 7) -> Floats:

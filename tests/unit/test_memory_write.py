@@ -84,6 +84,14 @@ async def test_different_facts_are_never_merged(tmp_path: Path, changes: dict[st
         assert await count(ledger, "memory") == 2
 
 
+@pytest.mark.req("M5")
+async def test_two_activations_are_two_events_however_alike(tmp_path: Path) -> None:
+    async with open_memory(tmp_path, WordEncoder()) as (memory, ledger):
+        for key, activation in (("a1", "gw:M3:7"), ("a2", "gw:M3:8"), ("a3", "gw:M3:8")):
+            await memory.remember(draft(HOT, facts={"activation": activation}), key=key)
+        assert await count(ledger, "memory") == 2
+
+
 def test_likeness_does_not_decide_against_words_that_turn_round() -> None:
     assert not says_the_same("alarm raised on motor three", "alarm cleared on motor three", 0.97, 0.9)
     assert says_the_same("alarm raised at 94", "alarm raised at 97", 0.91, 0.9)
@@ -212,20 +220,20 @@ class TestNoRoom:
 
     @pytest.mark.field("FC-M06")
     async def test_episodes_make_room_at_the_bound_and_permanent_ones_do_not(self, tmp_path: Path) -> None:
-        async with open_memory(tmp_path, None, storage_bytes=1_000_000) as (memory, ledger):
-            for n in range(60):
+        async with open_memory(tmp_path, None, storage_bytes=300_000) as (memory, ledger):
+            for n in range(20):
                 text = f"case {n} " + " ".join(f"w{n}x{i}" for i in range(900))
                 await memory.remember(draft(text, occurred_utc=NOW - timedelta(hours=n)), key=f"e{n}")
             held = await memory.status()
-            assert held["bytes"] <= 1_000_000 and held["memories"]["episodic"] < 60
-            newest = await ledger.fetch("SELECT count(*) FROM memory WHERE key = 'e59'")
+            assert held["bytes"] <= 300_000 and held["memories"]["episodic"] < 20
+            newest = await ledger.fetch("SELECT count(*) FROM memory WHERE key = 'e19'")
             assert newest[0][0] == 1
             with pytest.raises(StorageFullError, match="storage_bytes"):
-                for n in range(80):
+                for n in range(25):
                     text = f"fact {n} " + " ".join(f"v{n}x{i}" for i in range(900))
                     await memory.remember(draft(text, tier=Tier.SEMANTIC), key=f"s{n}")
             held = await memory.status()
-            assert held["bytes"] <= 1_000_000 and held["memories"]["episodic"] == 0
+            assert held["bytes"] <= 300_000 and held["memories"]["episodic"] == 0
 
     @pytest.mark.field("FC-M07")
     async def test_damage_is_not_called_a_full_disk(self, tmp_path: Path) -> None:

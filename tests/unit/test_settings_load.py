@@ -160,7 +160,11 @@ def test_strange_files_are_faults_not_crashes(folder: Path) -> None:
 def test_no_secret_in_any_message(folder: Path, edit: Edit) -> None:
     secret = "s3cr3t-Pa55"
     environ = {"FLOORHAND_MQTT_PASSWORD": secret, "FLOORHAND_MQTT_USER": "u", "FLOORHAND_COORDINATOR_TOKEN": secret}
-    edit("appliance.yaml", "  coordinator: ${FLOORHAND_COORDINATOR_URL:-}", "  coordinator: http://x/?${FLOORHAND_COORDINATOR_TOKEN}")
+    edit(
+        "appliance.yaml",
+        "  coordinator: ${FLOORHAND_COORDINATOR_URL:-}",
+        "  coordinator: http://x/?${FLOORHAND_COORDINATOR_TOKEN}",
+    )
     edit("appliance.yaml", "  port: ${FLOORHAND_MQTT_PORT:-1883}", "  port: ${FLOORHAND_MQTT_PASSWORD}")
     edit("appliance.yaml", "language: en ", "language: ${FLOORHAND_MQTT_PASSWORD} ")
     found = "\n".join(faults(folder, environ))
@@ -255,3 +259,10 @@ def test_the_running_service_is_found_whatever_the_configuration(folder: Path, t
     (folder / "appliance.yaml").write_text("{", encoding="utf-8")
     assert find_socket(folder, environ) == tmp_path / "data/run/api.sock"
     assert find_data_dir(folder, {}) == tmp_path / "var"
+
+
+def test_the_installed_configuration_stands_for_the_installed_places() -> None:
+    installed = Path("/etc/floorhand")
+    assert find_socket(installed, {}) == Path("/run/floorhand/api.sock")
+    assert find_data_dir(installed, {}) == Path("/var/lib/floorhand")
+    assert find_data_dir(installed, {"FLOORHAND_DATA": "/data"}) == Path("/data")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import sqlite3
 import subprocess
 import sys
@@ -38,6 +37,10 @@ def put(tx: Transaction, text: str) -> str:
 
 def putting(text: str) -> Callable[[Transaction], str]:
     return lambda tx: put(tx, text)
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
 
 
 async def notes(database: Database) -> list[str]:
@@ -197,7 +200,21 @@ async def test_closing_finishes_what_was_handed_in(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         await database.fetch("SELECT 1")
     await database.close()
-    assert sorted(os.listdir(tmp_path)) == ["ledger.db", "ledger.db.lock"]  # the log is folded in
+    assert sorted(names(tmp_path)) == ["ledger.db", "ledger.db.lock"]  # the log is folded in
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_opening_can_be_cancelled_at_any_point(tmp_path: Path, steps: int) -> None:
+    """Neither thread nor lock stays behind; that no thread does is looked at round every test."""
+    opening = asyncio.create_task(Database.open(tmp_path / "ledger.db", ManualClock()))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    opening.cancel()
+    try:
+        database = await opening
+    except asyncio.CancelledError:
+        database = await Database.open(tmp_path / "ledger.db", ManualClock())
+    await database.close()
 
 
 async def test_the_reader_cannot_write(database: Database) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from pathlib import Path
@@ -14,6 +13,10 @@ from appliance.contracts.errors import Refused
 from appliance.store import migrate
 from appliance.store.database import Database
 from tests.support.clock import ManualClock
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
 
 
 def test_steps_are_numbered_from_one_without_a_gap() -> None:
@@ -54,7 +57,7 @@ async def test_a_newer_file_is_refused_and_not_touched(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="9999"):
         await Database.open(path, ManualClock())
     assert path.read_bytes() == before
-    assert "ledger.db-wal" not in os.listdir(tmp_path)
+    assert "ledger.db-wal" not in names(tmp_path)
 
 
 async def test_opening_again_changes_nothing(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from appliance.store.database import Database
 from tests.support.clock import ManualClock
 
 _OWNER = """
-import asyncio, os, sys
+import asyncio, os, signal, sys
 from pathlib import Path
 from appliance.foundation.system_clock import SystemClock
 from appliance.store import owners
@@ -36,8 +36,10 @@ async def main():
     if sys.argv[3] == "fork":
         here, there = os.pipe()
         if os.fork() == 0:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, 0), os.dup2(nowhere, 1)
             os.write(there, b"!")
-            os.execvp("sleep", ["sleep", "60"]) if sys.argv[4] == "exec" else os.read(0, 1)
+            os.execvp("sleep", ["sleep", "60"]) if sys.argv[4] == "exec" else signal.pause()
         os.read(here, 1)
     print("owns", flush=True)
     await asyncio.to_thread(sys.stdin.readline)

@@ -100,15 +100,16 @@ def _load_jsgf(decoder: Any, jsgf: str, key: str) -> None:
         decoder.add_jsgf_string("grammar", jsgf)
     except ValueError as error:
         raise ConfigError(
-            f"pocketsphinx cannot read it: {error}", file="grammar", key=key, cure="Check the phrases with floorhand config check."
+            f"pocketsphinx cannot read it: {error}",
+            file="grammar",
+            key=key,
+            cure="Check the phrases with floorhand config check.",
         ) from error
     decoder.activate_search("grammar")
 
 
 def _segments(decoder: Any, scale: int) -> list[Segment]:
-    return [
-        Segment(s.word, s.start_frame, s.end_frame, math.log(max(s.ascore, _QUIETEST)) * scale) for s in decoder.seg() or ()
-    ]
+    return [Segment(s.word, s.start_frame, s.end_frame, math.log(max(s.ascore, _QUIETEST)) * scale) for s in decoder.seg() or ()]
 
 
 def _text(decoder: Any) -> str:

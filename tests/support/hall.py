@@ -1,0 +1,231 @@
+"""Every room between the doors and the loudspeaker in one process: a real ledger, phrases, playbooks, memory, git. The field is
+a table, and whoever would speak is the test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from appliance.admission.gate import Gate
+from appliance.admission.queue import AdmissionQueue
+from appliance.admission.recovery import Recovered, take_over
+from appliance.conductor import Conductor, Rooms
+from appliance.contracts.admission import Admission
+from appliance.contracts.alarm import AlarmChange, AlarmEvent
+from appliance.contracts.operation import OperationLane
+from appliance.contracts.speech import Utterance
+from appliance.coordination.availability import Availability
+from appliance.execution.runner import Runner
+from appliance.execution.shipped import shipped_tools
+from appliance.execution.toolbox import Toolbox
+from appliance.foundation.supervisor import Degraded
+from appliance.intake.alarm_door import AlarmDoor
+from appliance.intake.console_door import ConsoleDoor
+from appliance.intake.voice_door import VoiceDoor
+from appliance.memory.memory import Memory
+from appliance.memory.procedural import ProcedureRepository
+from appliance.memory.settings import MemorySettings
+from appliance.planning.planner import Planner
+from appliance.session.questions import Questions
+from appliance.session.settings import SessionSettings
+from appliance.session.turns import Turns
+from appliance.store import admissions, deliveries
+from drivers.alarms.states import advance_alarm
+from tests.support.bus import TableBus
+from tests.support.ledger import Bench, open_bench
+from tests.support.planning import shipped_phrasebook, shipped_plant, shipped_playbooks
+from tests.support.plans import phrasing
+
+Change = Callable[[Rooms], Rooms]
+_WITHIN_S = 15.0
+
+
+@dataclass
+class Hall:
+    """The rooms, with a conductor that leads while the hall is open."""
+
+    bench: Bench
+    bus: TableBus
+    memory: Memory
+    procedures: ProcedureRepository
+    degraded: Degraded
+    availability: Availability
+    session: SessionSettings
+    change: Change
+    delivered: int = 0
+    beats: int = 0
+    heard: int = 0
+    gate_notified: int = 0
+
+    def build(self, epoch: int, *, sessions: int = 4) -> None:
+        """Build doors, rooms and conductor for an epoch."""
+        bench, plant, wording = self.bench, shipped_plant(), phrasing(shipped_plant())
+        ledger, clock, ids = bench.database, bench.clock, bench.ids
+        tools = shipped_tools(
+            plant=plant, bus=self.bus, recaller=self.memory, writer=self.memory, procedures=self.procedures, wording=wording,
+            clock=clock, ids=ids, advance_alarm=advance_alarm,
+        )  # fmt: skip
+        bounds_s = {tool.contract.name: tool.contract.sla.max_execution_time_ms / 1000 for tool in tools}
+        rooms = Rooms(
+            ledger=ledger,
+            queue=AdmissionQueue(ledger, clock),
+            turns=Turns(ledger, clock, ids, epoch, self.session),
+            questions=Questions(ledger, clock),
+            phrasebook=shipped_phrasebook(),
+            planner=Planner(shipped_phrasebook(), shipped_playbooks(), plant, bounds_s),
+            runner=Runner(
+                ledger, Toolbox(tools), clock, ids, epoch, wording,
+                delivered=self._note_delivered, settle_waits=lambda: [0.0] * 3, retry_waits=lambda: iter([0.0] * 9),
+            ),
+            wording=wording,
+            availability=self.availability,
+            plant=plant,
+            clock=clock,
+            ids=ids,
+        )  # fmt: skip
+        self.rooms = self.change(rooms)
+        self.gate = Gate(ledger, clock, ids, notify=self._note_admitted)
+        self.alarm_door = AlarmDoor(self.gate, plant, clock, advance_alarm)
+        self.console_door = ConsoleDoor(self.gate, ids)
+        self.voice_door = VoiceDoor(self.gate)
+        self.conductor = Conductor(
+            self.rooms, language="en", sessions=sessions, delivered=self._note_delivered, beat=self._note_beat,
+            look_for_unanswered_s=0.01,
+        )  # fmt: skip
+
+    def _note_admitted(self) -> None:
+        self.gate_notified += 1
+        self.rooms.queue.wake()
+
+    def _note_delivered(self) -> None:
+        self.delivered += 1
+
+    def _note_beat(self) -> None:
+        self.beats += 1
+
+    # leading --------------------------------------------------------------------------------------------------------
+    def open(self) -> None:
+        """Let the conductor lead."""
+        self.closing = asyncio.Event()
+        self._leading = asyncio.create_task(self.conductor.run_until(self.closing))
+
+    async def close(self) -> None:
+        """Take nothing more; let what runs end."""
+        self.closing.set()
+        async with asyncio.timeout(_WITHIN_S):
+            await self._leading
+
+    async def die(self) -> None:
+        """Stop where it stands: nothing is written any more, whatever is under way."""
+        self._leading.cancel()
+        await asyncio.gather(self._leading, return_exceptions=True)
+
+    async def restart(self) -> Recovered:
+        """Be another process on the same ledger. It leads once it is opened."""
+        bench = self.bench
+        recovered = await take_over(bench.database, bench.clock, bench.ids, "again", os.getpid())
+        self.build(recovered.ownership.epoch)
+        return recovered
+
+    # what comes in ----------------------------------------------------------------------------------------------------
+    async def say(self, text: str, *, by: str = "console", language: str = "en") -> Admission:
+        """Type a sentence; return its admission once it has ended."""
+        return await self.ended((await self.console_door.admit(text, language, by)).admission)
+
+    async def utter(self, text: str, *, spoke_mono_ns: int | None = None) -> Admission:
+        """Speak a sentence that ended now, or at ``spoke_mono_ns``; return its admission once it has ended."""
+        self.heard += 1
+        now_ns = self.bench.clock.monotonic_ns()
+        spoke_ns = now_ns if spoke_mono_ns is None else spoke_mono_ns
+        utterance = Utterance(f"ut_{self.heard}", text, "en", "test", None, spoke_ns - 10**9, spoke_ns, now_ns)
+        return await self.ended((await self.voice_door.admit(utterance)).admission)
+
+    async def alarm(self, **changes: Any) -> Admission:
+        """Report an alarm; return its admission once it has ended."""
+        return await self.ended((await self.alarm_door.admit(hot(self.bench, **changes))).admission)
+
+    async def ended(self, admission: Admission) -> Admission:
+        """Return an admission as it is once it is terminal."""
+        async with asyncio.timeout(_WITHIN_S), self.conductor.ended:
+            while (now := await self.look(admission)).status != "terminal":
+                await self.conductor.ended.wait()
+            return now
+
+    async def look(self, admission: Admission) -> Admission:
+        """Return an admission as it is."""
+        return await self.bench.database.transaction(lambda tx: admissions.by_id(tx, admission.id))
+
+    # what goes out ----------------------------------------------------------------------------------------------------
+    async def said(self, turn_id: str | None = None) -> list[str]:
+        """Everything queued for the loudspeaker, or a turn's share of it, in order."""
+        rows = await self.bench.rows("SELECT lead, text FROM delivery WHERE ?1 IS NULL OR turn_id = ?1 ORDER BY seq", turn_id)
+        return [f"{row['lead']} {row['text']}".strip() for row in rows]
+
+    async def speak_all(self) -> None:
+        """Be the loudspeaker: everything queued has sounded, now."""
+        bench = self.bench
+
+        def work(tx: Any) -> None:
+            while (delivery := deliveries.begin_next(tx, bench.clock)) is not None:
+                deliveries.finish(tx, bench.clock, delivery.id, first_audio_mono_ns=bench.clock.monotonic_ns())
+
+        await bench.database.transaction(work)
+
+    async def turn(self, turn_id: str | None) -> dict[str, Any]:
+        """One turn's row."""
+        return await self.bench.one("SELECT * FROM turn WHERE id = ?", turn_id)
+
+    async def questions(self) -> list[str]:
+        """Open questions, oldest first."""
+        rows = await self.bench.rows("SELECT question FROM confirmation WHERE status = 'pending' ORDER BY asked_seq")
+        return [row["question"] for row in rows]
+
+    async def audit(self) -> None:
+        """What must hold whenever nothing runs: every admission has ended, and every lane's log is unbroken."""
+        left = await self.bench.rows("SELECT id, status FROM admission WHERE status <> 'terminal'")
+        assert left == []
+        for lane in OperationLane:
+            await self.bench.kinds(lane)
+
+
+def hot(bench: Bench, **changes: Any) -> AlarmEvent:
+    """The shipped plant's over-temperature alarm."""
+    event = AlarmEvent("line_3_plc", "motor_3_over_temperature", "7-1", AlarmChange.RAISED, 94.2, "degC", bench.clock.utc(), 5)
+    return replace(event, **changes)
+
+
+LOW_PRESSURE: dict[str, Any] = {"alarm_id": "pump_3_low_pressure", "activation": "7-2", "value": 1.9, "unit": "bar"}
+
+
+@asynccontextmanager
+async def open_hall(
+    folder: Path, *, change: Change = lambda rooms: rooms, session: SessionSettings | None = None, sessions: int = 4,
+    is_open: bool = True,
+) -> AsyncIterator[Hall]:  # fmt: skip
+    """Build all rooms in ``folder`` and lead until the end, after which nothing may be left over."""
+    async with open_bench(folder) as bench:
+        procedures = ProcedureRepository(folder / "procedures", bench.clock)
+        await procedures.open(folder / "none")  # playbooks are read where they ship; here only reports are filed
+        degraded = Degraded()
+        memory = Memory(bench.database, bench.clock, bench.ids, MemorySettings(), None, procedures, degraded)
+        availability = Availability(bench.database, bench.clock, degraded)
+        bus = TableBus(shipped_plant(), bench.clock)
+        hall = Hall(bench, bus, memory, procedures, degraded, availability, session or SessionSettings(), change)
+        hall.build(bench.epoch, sessions=sessions)
+        try:
+            if is_open:
+                hall.open()
+            yield hall
+            if not hall.closing.is_set():
+                await hall.close()
+            await hall.audit()
+        finally:
+            if hasattr(hall, "_leading"):
+                await hall.die()
+            await memory.stop()
+            await procedures.close()

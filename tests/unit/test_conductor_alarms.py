@@ -1,0 +1,71 @@
+"""An alarm's conversation, from the door to the question and on to its end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from appliance.contracts.admission import Outcome
+from appliance.contracts.alarm import AlarmChange
+from tests.support.hall import LOW_PRESSURE, Hall, open_hall
+
+
+@pytest.fixture
+async def hall(tmp_path: Path) -> AsyncIterator[Hall]:
+    async with open_hall(tmp_path) as hall:
+        yield hall
+
+
+@pytest.mark.req("S1", "S7", "F7", "P4")
+async def test_an_alarm_is_announced_advised_on_and_ends_in_a_question(hall: Hall) -> None:
+    admission = await hall.alarm()
+    assert admission.outcome is Outcome.DONE
+    turn = await hall.turn(admission.turn_id)
+    assert (turn["state"], turn["intent"], turn["lane"]) == ("confirming", "alarm_raised", "asset:motor_3")
+    assert turn["blocking_reason"] == "waiting for an answer"
+    announced, *advice, asked = await hall.said(turn["id"])
+    assert announced == "Motor three over temperature. It is at 94 degrees Celsius."
+    assert advice == ["I know no similar case. Check the fan and its filter first."]
+    assert asked == "Shall I create a work order?" and await hall.questions() == [asked]
+    alarm = await hall.bench.one("SELECT * FROM alarm")
+    assert (alarm["session_id"], alarm["state"]) == (turn["session_id"], "unacknowledged")
+    assert {row["priority"] for row in await hall.bench.rows("SELECT priority FROM delivery")} == {9}
+    done = await hall.bench.rows("SELECT step_id FROM action WHERE state = 'done' ORDER BY position")
+    assert [row["step_id"] for row in done] == ["announce", "log", "state", "remember", "cases", "advise_case"]
+    assert hall.delivered >= 3 and hall.beats >= 2
+    assert hall.conductor.running_turns == 0
+
+
+@pytest.mark.req("F7")
+async def test_its_end_is_told_in_the_same_conversation(hall: Hall) -> None:
+    raised = await hall.turn((await hall.alarm()).turn_id)
+    cleared = await hall.turn((await hall.alarm(change=AlarmChange.CLEARED)).turn_id)
+    assert (cleared["state"], cleared["intent"], cleared["session_id"]) == ("idle", "alarm_cleared", raised["session_id"])
+    assert await hall.said(cleared["id"]) == ["Back to normal: Motor three over temperature."]
+    assert await hall.questions() == ["Shall I create a work order?"]  # what was asked stays asked
+    assert (await hall.bench.one("SELECT state FROM alarm"))["state"] == "returned_unacknowledged"
+
+
+@pytest.mark.req("F7")
+async def test_every_activation_has_its_conversation_and_a_repeat_none_of_its_own(hall: Hall) -> None:
+    first = await hall.alarm()
+    again = await hall.alarm()
+    other = await hall.alarm(**LOW_PRESSURE)
+    assert again.id == first.id
+    turns = await hall.bench.rows("SELECT session_id FROM turn")
+    assert len(turns) == 2 and other.turn_id != first.turn_id
+    bound = {row["session_id"] for row in await hall.bench.rows("SELECT session_id FROM alarm")}
+    assert bound == {turn["session_id"] for turn in turns}
+
+
+@pytest.mark.req("F7")
+async def test_a_silent_plc_does_not_keep_an_alarm_from_being_told(hall: Hall) -> None:
+    hall.bus.is_away = True
+    turn = await hall.turn((await hall.alarm()).turn_id)
+    assert turn["state"] == "confirming"
+    assert (await hall.said(turn["id"]))[0] == "Motor three over temperature. It is at 94 degrees Celsius."
+    assert await hall.say("no") and (await hall.turn(turn["id"]))["state"] == "idle"
+    states = {row["step_id"]: row["state"] for row in await hall.bench.rows("SELECT step_id, state FROM action")}
+    assert (states["log"], states["report_short"]) == ("failed", "done")

@@ -1,0 +1,236 @@
+"""A yes or no goes to the question it was meant for, and to no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from appliance.contracts.admission import Outcome
+from appliance.contracts.store import Transaction
+from appliance.store import deliveries
+from tests.support.hall import LOW_PRESSURE, Hall, open_hall
+from tests.support.waiting import until
+
+ORDER, SET = "Shall I create a work order?", "Set the fan speed of motor 3 to 80 percent. Say yes, confirm."
+SET_FAN = "set the fan speed of motor three to eighty percent"
+
+
+@pytest.fixture
+async def hall(tmp_path: Path) -> AsyncIterator[Hall]:
+    async with open_hall(tmp_path) as hall:
+        yield hall
+
+
+async def effects(hall: Hall) -> list[tuple[str, str]]:
+    rows = await hall.bench.rows("SELECT tool, status FROM effect ORDER BY seq")
+    return [(row["tool"], row["status"]) for row in rows]
+
+
+@pytest.mark.req("P4", "S7", "V4")
+async def test_yes_answers_the_question_just_asked(hall: Hall) -> None:
+    alarm = await hall.alarm()
+    answer = await hall.say("yes")
+    assert (answer.outcome, answer.turn_id) == (Outcome.DONE, alarm.turn_id)
+    turn = await hall.turn(alarm.turn_id)
+    assert (turn["state"], turn["intent"]) == ("idle", "alarm_raised")
+    assert (await hall.said(turn["id"]))[-1] == "The work order is created."
+    order = await hall.bench.one("SELECT * FROM work_order")
+    assert (order["asset"], order["turn_id"]) == ("motor_3", turn["id"])
+    asked = await hall.bench.one("SELECT * FROM confirmation")
+    assert (asked["status"], asked["answered_by"]) == ("yes", answer.id)
+    assert await effects(hall) == [("write_report", "applied")]
+    report = next((hall.procedures.worktree / "reports").iterdir()).read_text("utf-8")
+    assert "work order wanted: yes" in report
+    assert '"answers"' in turn["context"] and f'"admission":"{answer.id}"' in turn["context"]
+
+
+@pytest.mark.req("S7", "V4")
+@pytest.mark.parametrize("by", ["console", "voice"])
+async def test_no_changes_nothing(hall: Hall, by: str) -> None:
+    await hall.say(SET_FAN)
+    await hall.speak_all()
+    answer = await (hall.utter("no") if by == "voice" else hall.say("no"))
+    assert answer.outcome is Outcome.DONE
+    assert (await hall.said())[-1] == "Cancelled. Nothing was changed."
+    assert hall.bus.writes == [] and await effects(hall) == [] and await hall.questions() == []
+
+
+@pytest.mark.parametrize("answer", ["yes", "no", "yes confirm"])
+async def test_an_answer_to_nothing_is_said_to_be_one(hall: Hall, answer: str) -> None:
+    turn = await hall.turn((await hall.say(answer)).turn_id)
+    assert (turn["state"], turn["intent"]) == ("idle", "nothing_pending")
+    assert await hall.said() == ["I have not asked anything."]
+
+
+@pytest.mark.req("V4", "X5")
+async def test_a_write_wants_its_keyword_and_stays_open_for_it(hall: Hall) -> None:
+    asked = await hall.say(SET_FAN)
+    too_little = await hall.turn((await hall.say("yes")).turn_id)
+    assert too_little["intent"] == "needs_keyword" and (await hall.said())[-1] == "Please say yes, confirm."
+    assert hall.bus.writes == [] and await hall.questions() == [SET]
+    assert (await hall.turn(asked.turn_id))["state"] == "confirming"
+    assert (await hall.say("yes confirm")).turn_id == asked.turn_id
+    assert hall.bus.writes == [("motor_3.fan_speed", 80)] and await effects(hall) == [("write_tag", "applied")]
+    assert (await hall.said())[-1] == "The fan speed of motor 3 is now 80 percent."
+    assert (await hall.turn((await hall.say("yes confirm")).turn_id))["intent"] == "nothing_pending"
+    assert len(hall.bus.writes) == 1
+
+
+@pytest.mark.req("V4")
+@pytest.mark.field("FC-R11")
+async def test_of_several_questions_a_bare_yes_takes_the_one_just_asked_and_no_old_one(hall: Hall) -> None:
+    hot = await hall.alarm()
+    hall.bench.clock.advance(100)
+    low = await hall.alarm(**LOW_PRESSURE)
+    hall.bench.clock.advance(119)
+    assert (await hall.say("no")).turn_id == low.turn_id
+    assert await hall.questions() == [ORDER]
+    low_again = await hall.alarm(**LOW_PRESSURE | {"activation": "7-3"})
+    hall.bench.clock.advance(121)
+    for answer in ("yes", "no", "yes confirm"):
+        assert (await hall.turn((await hall.say(answer)).turn_id))["intent"] == "which_one"
+    assert (await hall.said())[-1] == "I have more than one open question. Please answer when I ask again."
+    assert await hall.questions() == [ORDER, ORDER]
+    assert {(await hall.turn(a.turn_id))["state"] for a in (hot, low_again)} == {"confirming"}
+
+
+@pytest.mark.req("V4", "S7")
+async def test_a_single_question_may_be_answered_late(hall: Hall) -> None:
+    alarm = await hall.alarm()
+    hall.bench.clock.advance(1500)
+    assert (await hall.say("yes")).turn_id == alarm.turn_id
+
+
+@pytest.mark.req("V4")
+@pytest.mark.field("FC-B01")
+async def test_a_clock_set_back_makes_no_old_question_a_new_one(hall: Hall) -> None:
+    for alarm in ({}, LOW_PRESSURE):
+        await hall.alarm(**alarm)
+    hall.bench.clock.now -= hall.bench.clock.now - hall.bench.clock.now.replace(year=2020)
+    assert (await hall.turn((await hall.say("yes")).turn_id))["intent"] == "which_one"
+
+
+@pytest.mark.req("V4")
+@pytest.mark.field("FC-R11")
+async def test_a_voice_answers_only_what_it_had_heard(hall: Hall) -> None:
+    clock = hall.bench.clock
+    hot = await hall.alarm()
+    await hall.speak_all()
+    clock.advance(3)
+    low = await hall.alarm(**LOW_PRESSURE)  # its question waits for the loudspeaker
+    assert (await hall.utter("no")).turn_id == hot.turn_id
+    assert (await hall.turn((await hall.utter("no")).turn_id))["intent"] == "nothing_pending"
+    spoke_mono_ns = clock.monotonic_ns()
+    clock.advance(1)
+    await hall.speak_all()  # it sounds after the answer was spoken, and before the answer is led
+    late = await hall.utter("yes", spoke_mono_ns=spoke_mono_ns)
+    assert (await hall.turn(late.turn_id))["intent"] == "nothing_pending"
+    clock.advance(1)
+    assert (await hall.utter("yes")).turn_id == low.turn_id
+
+
+@pytest.mark.req("V4", "R5")
+@pytest.mark.parametrize("ends", ["cut short by a restart", "cannot be said", "spoken before the last boot"])
+async def test_a_question_that_may_have_been_heard_can_be_answered(hall: Hall, ends: str) -> None:
+    alarm = await hall.alarm()
+    clock = hall.bench.clock
+
+    def work(tx: Transaction) -> None:
+        while (delivery := deliveries.begin_next(tx, clock)) is not None:
+            if ends == "cannot be said":
+                deliveries.fail(tx, clock, delivery.id, why="no such script")
+            elif ends == "cut short by a restart":
+                if "work order" in delivery.text:
+                    break
+                deliveries.finish(tx, clock, delivery.id, first_audio_mono_ns=1)
+            else:
+                deliveries.finish(tx, clock, delivery.id, first_audio_mono_ns=clock.monotonic_ns() * 1000)
+        deliveries.recover(tx, clock)
+
+    await hall.bench.database.transaction(work)
+    assert (await hall.utter("yes")).turn_id == alarm.turn_id
+
+
+@pytest.mark.req("R1", "V4")
+@pytest.mark.field("FC-R02")
+async def test_an_answer_waits_for_the_lane_of_the_question(hall: Hall) -> None:
+    asked = await hall.say(SET_FAN)
+    await hall.speak_all()
+    hall.bus.open_gate.clear()
+    reading = (await hall.console_door.admit("what is the temperature of motor three", "en", "console")).admission
+    await until(lambda: hall.bus.reading == 1, "the lane of the question is busy")
+    answering = asyncio.create_task(hall.utter("yes confirm"))
+    await until(lambda: hall.conductor.running_turns == 2, "the answer is being led")
+    assert hall.bus.writes == [] and await hall.questions() == [SET]
+    hall.bus.open_gate.set()
+    assert (await answering).turn_id == asked.turn_id
+    assert (await hall.ended(reading)).outcome is Outcome.DONE
+    order = [row["id"] for row in await hall.bench.rows("SELECT id FROM admission ORDER BY ended_utc, seq")]
+    assert order.index(reading.id) < order.index((await answering).id)
+    assert hall.bus.writes == [("motor_3.fan_speed", 80)]
+
+
+@pytest.mark.req("S7", "V4")
+async def test_an_answer_whose_question_closes_meanwhile_goes_to_no_other(hall: Hall) -> None:
+    asked = await hall.say(SET_FAN)
+    await hall.speak_all()
+    await hall.rooms.turns.abandon_unanswered()  # the wait is counted from this look on
+    hall.bench.clock.advance(1000)
+    other = await hall.alarm()  # its question has not sounded yet
+    hall.bus.open_gate.clear()
+    await hall.console_door.admit("what is the temperature of motor three", "en", "console")
+    await until(lambda: hall.bus.reading == 1, "the lane of the question is busy")
+    answering = asyncio.create_task(hall.utter("yes confirm"))
+    await until(lambda: hall.conductor.running_turns == 2, "the answer is being led")
+    hall.bench.clock.advance(801)
+    async with abandoning(hall):
+        answer = await answering  # the lane is still busy
+    assert (await hall.turn(answer.turn_id))["intent"] == "nothing_pending"
+    hall.bus.open_gate.set()
+    assert hall.bus.writes == [] and await hall.questions() == [ORDER]
+    assert (await hall.turn(asked.turn_id))["state"] == "abandoned"
+    assert (await hall.turn(other.turn_id))["state"] == "confirming"
+
+
+@pytest.mark.req("R1")
+@pytest.mark.field("FC-R02")
+async def test_two_answers_at_once_are_one_answer(hall: Hall) -> None:
+    asked = await hall.alarm()
+    await hall.speak_all()
+    answers = await asyncio.gather(hall.utter("yes"), hall.say("yes"), hall.say("no", by="other"))
+    assert {answer.outcome for answer in answers} == {Outcome.DONE}
+    assert [answer.turn_id for answer in answers].count(asked.turn_id) == 1
+    assert len(await hall.bench.rows("SELECT * FROM confirmation WHERE status IN ('yes', 'no')")) == 1
+    assert len(await hall.bench.rows("SELECT * FROM work_order")) <= 1
+
+
+@pytest.mark.req("S7")
+async def test_silence_is_never_consent_and_its_end_is_said(hall: Hall) -> None:
+    asked = await hall.say(SET_FAN)
+    assert await hall.rooms.turns.abandon_unanswered() == []
+    hall.bench.clock.advance(1799)
+    assert await hall.rooms.turns.abandon_unanswered() == []
+    hall.bench.clock.advance(2)
+    said = hall.delivered
+    async with abandoning(hall):
+        await until(lambda: hall.delivered > said, "the end of the question is said")
+    turn = await hall.turn(asked.turn_id)
+    assert (turn["state"], turn["failure"]) == ("abandoned", "no answer within 30 minutes")
+    assert (await hall.said(asked.turn_id))[-1] == "Nobody answered my question. I have put it aside."
+    assert hall.bus.writes == [] and await hall.questions() == []
+    assert (await hall.turn((await hall.say("yes confirm")).turn_id))["intent"] == "nothing_pending"
+
+
+@asynccontextmanager
+async def abandoning(hall: Hall) -> AsyncIterator[None]:
+    """Look for questions nobody answered, as the running core does."""
+    looking = asyncio.create_task(hall.conductor.abandon_unanswered())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
