@@ -149,6 +149,8 @@ class Appliance:
         stack.push_async_callback(self.field_bus.close)
         self.voice = VoiceLink(settings.voice, settings.socket.parent, clock, opened.ids, degraded)
         self.dispatcher = Dispatcher(ledger, clock, self.voice, self.wording)
+        self._written = asyncio.Event()
+        ledger.on_commit(self._written.set)
         self.voice.ready_listeners.append(self.dispatcher.voice_ready)
         self.availability = Availability(ledger, clock, degraded)
         self._build_conductor(self.standing.epoch)
@@ -242,13 +244,15 @@ class Appliance:
             stack.push_async_callback(link.close)
             self.uplink = Uplink(self.ledger, link, self.clock, settings, self.availability, self.degraded)
             self.downlink = Downlink(self.ledger, link, self.clock, settings, self.availability)
-            self.ledger.listeners.append(self.uplink.notify)
+            self.ledger.on_commit(self.uplink.notify)
 
     # running ------------------------------------------------------------------------------------------------------
     async def run(self, stopping: asyncio.Event, notifier: ServiceNotifier) -> None:
         """Start every service, tell that we are ready, and end in order once ``stopping`` is set."""
         if self.uplink is not None:
             await self.availability.load()  # turns that go on before sync has tried are offline if the last ones were
+        recovered = self.opened.recovered
+        await self.conductor.tell_recovered(len(recovered.resumed), recovered.suspended)
         async with asyncio.TaskGroup() as group:
 
             def service(name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -278,7 +282,7 @@ class Appliance:
             await self.local_api.serving.wait()
             self.standing.ready = True
             notifier.ready(f"epoch {self.standing.epoch}")
-            log.info("core.ready", extra={"epoch": self.standing.epoch, "resumed": len(self.opened.recovered.resumed)})
+            log.info("core.ready", extra={"epoch": self.standing.epoch, "resumed": len(recovered.resumed)})
 
             await stopping.wait()
             log.info("core.stopping")
@@ -308,19 +312,14 @@ class Appliance:
 
     async def _expect_answers(self) -> None:
         """Tell the ears whether a question is open, whenever that changes: a short "no" must not be taken for clatter."""
-        written = asyncio.Event()
-        self.ledger.listeners.append(written.set)
         told: bool | None = None
-        try:
-            while True:
-                written.clear()
-                rows = await self.ledger.fetch(confirmations.PENDING_COUNT)
-                if told is not (pending := rows[0]["pending"] > 0):
-                    await self.voice.expect_answer(pending)
-                    told = pending
-                await written.wait()
-        finally:
-            self.ledger.listeners.remove(written.set)
+        while True:
+            self._written.clear()
+            rows = await self.ledger.fetch(confirmations.PENDING_COUNT)
+            if told is not (pending := rows[0]["pending"] > 0):
+                await self.voice.expect_answer(pending)
+                told = pending
+            await self._written.wait()
 
     def _announcer(self) -> Announcer:
         return Announcer(

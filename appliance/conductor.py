@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from appliance.admission.queue import AdmissionQueue
-from appliance.contracts.admission import PRIORITY_UTTERANCE, Admission, AdmissionStatus, Outcome, RequestKind
+from appliance.contracts.admission import PRIORITY_RESUME, PRIORITY_UTTERANCE, Admission, AdmissionStatus, Outcome, RequestKind
 from appliance.contracts.alarm import AlarmChange
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.effect import Confirmation
@@ -183,6 +183,19 @@ class Conductor:
         else:
             await rooms.turns.close_admission(admission, Outcome.FAILED, also=also)
         self._delivered()
+
+    async def tell_recovered(self, resumed: int, suspended: Sequence[Turn]) -> None:
+        """Say, after a restart, that work goes on, and of which work it does not (R4)."""
+
+        def queue(tx: Transaction) -> None:
+            if resumed:
+                self._saying("restarted", None, self._language, PRIORITY_RESUME)(tx)
+            for turn in suspended:
+                self._saying("put_aside", turn, turn.language, PRIORITY_RESUME)(tx)
+
+        if resumed or suspended:
+            await self._rooms.ledger.transaction(queue)
+            self._delivered()
 
     async def abandon_unanswered(self) -> None:
         """Look now and then, for ever, for questions that nobody answered within the limit (S7), and say that they ended."""

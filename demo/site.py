@@ -10,6 +10,7 @@ import secrets
 import shutil
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +32,22 @@ def free_port() -> int:
 
 
 class Site:
-    """One running site in ``folder`` (made anew). ``device`` is the core's name at the coordinator."""
+    """One running site in ``folder`` (made anew). ``device`` is the core's name at the coordinator.
+
+    ``config`` is the core's configuration, ``environ`` what else its environment holds.
+    """
 
     device = "line-3-hand"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, config: Path = CONFIG, environ: Mapping[str, str] | None = None) -> None:
         self.folder = folder
+        self.config = config
+        self._environ = environ or {}
         self.microphone = folder / "microphone"
         self.speech = folder / "speech.wav"
         self.data = folder / "data"
         self.database = self.data / "ledger.sqlite"
-        self._logs = folder / "logs"
+        self.logs = folder / "logs"
         self._admin_token_file = folder / "coordinator-admin.token"
         self._mqtt_password = secrets.token_urlsafe(18)
         self._coordinator_port = free_port()
@@ -50,7 +56,7 @@ class Site:
     async def open(self) -> None:
         """Make the folder and start broker and plant; coordinator and core are started by the story, each by name."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        for place in (self.microphone, self.data, self._logs):
+        for place in (self.microphone, self.data, self.logs):
             place.mkdir(parents=True)
         users = {"plc": secrets.token_urlsafe(18), "floorhand": self._mqtt_password}
         self.broker = Broker(self.folder / "broker", users=users)
@@ -62,7 +68,7 @@ class Site:
             "plant",
             [sys.executable, "-m", "drivers.sim", "--plant", str(CONFIG / "plant.yaml"), "--port", "0",
              "--mqtt-port", str(self.broker.port), "--mqtt-user", "plc", "--mqtt-password-file", str(plc_password)],
-            self._logs / "plant.log",
+            self.logs / "plant.log",
         )  # fmt: skip
         await self.plant.start()
         ready = await self.plant.report(lambda r: r.get("event") == "ready", within_s=30.0)
@@ -71,7 +77,7 @@ class Site:
             "coordinator",
             [sys.executable, "-m", "appliance", "coordinator", "--database", str(self.folder / "coordinator.sqlite"),
              "--port", str(self._coordinator_port), "--admin-token-file", str(self._admin_token_file)],
-            self._logs / "coordinator.log",
+            self.logs / "coordinator.log",
         )  # fmt: skip
 
     async def start_coordinator(self) -> None:
@@ -80,7 +86,7 @@ class Site:
         async with asyncio.timeout(_READY_WITHIN_S):
             while not await self._coordinator_answers():
                 if not self.coordinator.is_running:
-                    raise RuntimeError(f"the coordinator ended; see {self._logs / 'coordinator.log'}")
+                    raise RuntimeError(f"the coordinator ended; see {self.logs / 'coordinator.log'}")
                 await asyncio.sleep(0.1)  # another process' readiness: asked again until it answers
         if not self._device_token:
             enrolled = await self.at_coordinator("POST", "/v1/devices", {"name": self.device})
@@ -101,33 +107,34 @@ class Site:
         answer.raise_for_status()
         return answer.json()
 
-    async def start_core(self) -> None:
-        """Start ``floorhand run`` with ``config/`` as shipped and wait until it is ready, voice included."""
-        self.core = Child(
-            "core",
-            [sys.executable, "-m", "appliance", "run", "--config", str(CONFIG)],
-            self._logs / "core.log",
-            {
-                "FLOORHAND_DATA": str(self.data.resolve()),
-                "FLOORHAND_PLC_PORT": str(self._plc_port),
-                "FLOORHAND_MQTT_PORT": str(self.broker.port),
-                "FLOORHAND_MQTT_USER": "floorhand",
-                "FLOORHAND_MQTT_PASSWORD": self._mqtt_password,
-                "FLOORHAND_COORDINATOR_URL": f"http://127.0.0.1:{self._coordinator_port}",
-                "FLOORHAND_COORDINATOR_DEVICE": self.device,
-                "FLOORHAND_COORDINATOR_TOKEN": self._device_token,
-                "FLOORHAND_MICROPHONE": f"wav:{self.microphone.resolve()}",
-                "FLOORHAND_SPEAKER_RECORD": str(self.speech.resolve()),
-            },
-        )
+    def make_core(self, name: str = "core") -> Child:
+        """Return ``floorhand run`` for this site, not started yet. It logs to ``<name>.log``."""
+        environ = {
+            "FLOORHAND_DATA": str(self.data.resolve()),
+            "FLOORHAND_PLC_PORT": str(self._plc_port),
+            "FLOORHAND_MQTT_PORT": str(self.broker.port),
+            "FLOORHAND_MQTT_USER": "floorhand",
+            "FLOORHAND_MQTT_PASSWORD": self._mqtt_password,
+            "FLOORHAND_COORDINATOR_URL": f"http://127.0.0.1:{self._coordinator_port}",
+            "FLOORHAND_COORDINATOR_DEVICE": self.device,
+            "FLOORHAND_COORDINATOR_TOKEN": self._device_token,
+            "FLOORHAND_MICROPHONE": f"wav:{self.microphone.resolve()}",
+            "FLOORHAND_SPEAKER_RECORD": str(self.speech.resolve()),
+        }
+        command = [sys.executable, "-m", "appliance", "run", "--config", str(self.config)]
+        return Child(name, command, self.logs / f"{name}.log", {**environ, **self._environ})
+
+    async def start_core(self, *, until_hearing: bool = True) -> None:
+        """Start the core and wait until it is ready, its voice included unless ``until_hearing`` is false."""
+        self.core = self.make_core()
         await self.core.start()
         if (former := getattr(self, "client", None)) is not None:
             await former.close()  # its connections lead to the core before this one
         self.client = CoreClient(self.data / "run" / "api.sock")
         await self.client.until(
             "/v1/status",
-            lambda status: status["ready"] and status["voice"]["hearing"],
-            what=f"the core ready to hear and speak (see {self._logs / 'core.log'})",
+            lambda status: status["ready"] and (status["voice"]["hearing"] or not until_hearing),
+            what=f"the core ready (see {self.logs / 'core.log'})",
             within_s=_READY_WITHIN_S,
             still=lambda: self.core.is_running,
         )

@@ -177,18 +177,13 @@ class Story:
     async def _collect(self, text: str, intent: str) -> None:
         """Wait until the ledger tells what became of the newest thing said, and check that it was heard right."""
         known = len(self.told.said)
-
-        def next_heard(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-            heard = [row for row in reversed(rows) if row["kind"] == "utterance"]
-            return heard[known] if len(heard) > known and heard[known]["turn_id"] else None
-
-        admission = await self._site.client.until(
-            "/v1/admissions?limit=1000", next_heard, what=f"“{text}” heard", within_s=_SPEECH_WITHIN_S
+        heard = await self._site.client.until(
+            "/v1/heard?limit=1000",
+            lambda rows: rows[known] if len(rows) > known and rows[known]["intent"] else None,
+            what=f"“{text}” heard",
+            within_s=_SPEECH_WITHIN_S,
         )
-        turn = await self._site.client.get(f"/v1/turns/{admission['turn_id']}")
-        accounts = [turn["context"].get("heard"), *turn["context"].get("answers", [])]
-        account = next(a for a in accounts if a and a["admission"] == admission["id"])
-        said = Said(text, admission["payload"]["text"], account["intent"], account["ms"])
+        said = Said(text, heard["text"], heard["intent"], heard["end_of_speech_to_intent_ms"])
         self.told.said.append(said)
         self._progress.note(f"heard “{said.heard}” -> {said.intent}, {said.end_of_speech_to_intent_ms} ms after the last word")
         if said.intent != intent:

@@ -62,6 +62,7 @@ class Announcer:
         try:
             for part in self._lost | self._degraded.reasons.keys():  # what changed while nobody listened
                 self._note(part, self._degraded.reasons.get(part, ""))
+            self._changed.set()  # something may be known and not said yet
             while True:
                 await self._changed.wait()
                 self._changed.clear()

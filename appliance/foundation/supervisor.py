@@ -12,6 +12,7 @@ from appliance.foundation.backoff import delays_s
 
 log = logging.getLogger(__name__)
 
+_RECOVERED_AFTER_S = 10.0  # a service that was started again and still runs after this is no longer called degraded
 _STEADY_S = 60.0  # a service that ran this long has recovered: its backoff starts anew
 
 
@@ -51,12 +52,15 @@ async def supervise(name: str, run: Callable[[], Awaitable[None]], clock: Clock,
     waits = delays_s(0.5, 30.0)
     while True:
         started_ns = clock.monotonic_ns()
+        recovering = asyncio.get_running_loop().call_later(_RECOVERED_AFTER_S, degraded.clear, name)
         try:
             await run()
             why = "ended"
         except Exception as error:  # a supervisor catches what it supervises, and says so
             log.exception("service.failed", extra={"service": name})
             why = f"{type(error).__name__}: {error}"
+        finally:
+            recovering.cancel()
         if clock.monotonic_ns() - started_ns > _STEADY_S * 1e9:
             waits = delays_s(0.5, 30.0)
         degraded.mark(name, why)

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
@@ -46,7 +47,7 @@ class SentenceEncoder:
         self._centres: dict[str, Floats] = {}
         self._loading = asyncio.Lock()
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """``use-multilingual-3/VERSION/512/WEIGHTS/CENTRING``."""
         try:

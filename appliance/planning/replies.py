@@ -21,6 +21,7 @@ REPLIES: Mapping[str, frozenset[str]] = {
         "needs_keyword": "",
         "cancelled": "",
         "unanswered": "",
+        "put_aside": "",
         "pending_questions": "questions",
         "nothing_said": "",
         "no_such_tag": "asset quantity",

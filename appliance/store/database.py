@@ -38,8 +38,6 @@ class Database:
         self._writer = writer
         self._reader = reader
         self._is_open = True
-        self.listeners: list[Callable[[], None]] = []
-        """Called on the event loop after each commit, for those that carry on what was written."""
 
     @classmethod
     async def open(cls, path: Path, clock: Clock) -> Self:
@@ -105,10 +103,7 @@ class Database:
             Corrupt: the file is damaged.
             Unavailable: the storage does not answer, or the ledger is closed.
         """
-        value = await self._writer.write(work)
-        for listener in self.listeners:
-            listener()
-        return value
+        return await self._writer.write(work)
 
     async def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Read committed rows without waiting for the writer; a commit already answered is always seen.

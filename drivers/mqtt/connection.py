@@ -11,7 +11,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
@@ -24,6 +24,8 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused, Unavailable
 from drivers.mqtt.settings import MqttSettings
 from drivers.mqtt.topics import IncomingMessage
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -80,11 +82,10 @@ class Connection:
         """
         try:
             await self._dial()
-            async with asyncio.timeout(self._settings.connect_timeout_s):
-                reason = await self._or_end(self._welcome)
-                if reason.is_failure:
-                    raise Unavailable(f"the broker at {self._where} refuses: {reason}")
-                await self._subscribe()
+            reason = await self._or_end(self._welcome, self._settings.connect_timeout_s)
+            if reason.is_failure:
+                raise Unavailable(f"the broker at {self._where} refuses: {reason}")
+            await self._subscribe()
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             if self._ended.done():
                 raise Unavailable(self._ended.result()) from error
@@ -134,8 +135,7 @@ class Connection:
         acknowledged: asyncio.Future[ReasonCode] = self._loop.create_future()
         self._published[info.mid] = acknowledged
         try:
-            async with asyncio.timeout(self._settings.publish_timeout_s):
-                reason = await self._or_end(acknowledged)
+            reason = await self._or_end(acknowledged, self._settings.publish_timeout_s)
         except (ConnectionError, TimeoutError) as error:
             raise Unavailable("the broker did not acknowledge in time") from error
         finally:
@@ -234,15 +234,28 @@ class Connection:
         if mid is None:
             raise ConnectionResetError("lost while subscribing")
         self._granted[mid] = granted
-        for topic, reason in zip(topics, await self._or_end(granted), strict=True):
+        reasons = await self._or_end(granted, self._settings.connect_timeout_s)
+        for topic, reason in zip(topics, reasons, strict=True):
             if reason.is_failure:
                 raise Unavailable(f"the broker refuses the subscription to {topic}: {reason}")
 
-    async def _or_end(self, wanted: asyncio.Future[Any]) -> Any:
-        await asyncio.wait({wanted, self._ended}, return_when=asyncio.FIRST_COMPLETED)
-        if not wanted.done():
-            raise ConnectionResetError(self._ended.result())
-        return wanted.result()
+    async def _or_end(self, wanted: asyncio.Future[T], within_s: float) -> T:
+        """Return what the broker answers. While reading is paused its answer may be waiting behind messages: time does not count.
+
+        Raises:
+            TimeoutError: no answer.
+            ConnectionResetError: the connection ended instead.
+        """
+        watched: set[asyncio.Future[Any]] = {wanted, self._ended}
+        while True:
+            await asyncio.wait(watched, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            if wanted.done():
+                return wanted.result()
+            if self._ended.done():
+                raise ConnectionResetError(self._ended.result())
+            if not self._is_paused:
+                raise TimeoutError
+            self._client.loop_misc()
 
     def _readable(self) -> None:
         if self._is_paused or self._ended.done():

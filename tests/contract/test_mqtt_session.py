@@ -270,6 +270,23 @@ async def scripted_broker(script: bytes) -> AsyncIterator[int]:
 CONNACK = b"\x20\x03\x00\x00\x00"
 
 
+async def test_an_answer_behind_more_messages_than_agreed_is_waited_for() -> None:
+    store = Store()
+    store.gate.clear()
+    messages = b"".join(b"\x32\x07\x00\x01a\x00" + bytes([n]) + b"\x00x" for n in (1, 2, 3))
+    async with scripted_broker(CONNACK + messages + b"\x90\x04\x00\x01\x00\x01") as port:
+        settings = MqttSettings(port=port, client_id="hand", connect_timeout_s=0.2, receive_maximum=1)
+        session = MqttSession(settings, SystemClock(), Degraded(), store)
+        running = asyncio.create_task(session.run())
+        await until(lambda: store.offered, "the first message is being handled")
+        asyncio.get_running_loop().call_later(3 * settings.connect_timeout_s, store.gate.set)
+        await acknowledged(session, 3)
+        await until(lambda: session.is_connected, "the subscription was answered")
+        assert session.counts.received == 3, "the connection was kept"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
 @pytest.mark.parametrize(
     ("script", "why"),
     [

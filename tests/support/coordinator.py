@@ -137,7 +137,7 @@ class Network(httpx.AsyncBaseTransport):
             raise httpx.ConnectError("the request was lost", request=request)
         response = await self._inner.handle_async_request(request)
         await response.aread()
-        if self._dice.random() < self.lost_replies:
+        if self.is_cut or self._dice.random() < self.lost_replies:  # what was under way at the cut is lost too
             self.lost += 1
             raise httpx.ReadError("the reply was lost", request=request)
         return response

@@ -13,6 +13,7 @@ import pytest
 from appliance.conductor import Rooms
 from appliance.contracts.admission import Outcome
 from appliance.contracts.errors import Corrupt, FloorhandError, Malformed, OwnedElsewhere, Unavailable
+from appliance.contracts.plant import Plant
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn
 from appliance.execution.runner import Runner, RunOutcome
@@ -85,7 +86,7 @@ async def test_a_language_without_phrases_is_told_once_in_ours(tmp_path: Path) -
 @pytest.mark.req("F7", "R1")
 async def test_an_alarm_the_plant_model_has_lost_is_told_of(tmp_path: Path) -> None:
     def forget(rooms: Rooms) -> Rooms:
-        return replace(rooms, plant=shipped_plant().model_copy(update={"alarms": []}))
+        return replace(rooms, plant=Plant.model_validate({**shipped_plant().model_dump(), "alarms": []}))
 
     async with open_hall(tmp_path, change=forget) as hall:
         assert (await hall.alarm()).outcome is Outcome.FAILED

@@ -26,6 +26,10 @@ _VARIANT = re.compile(r"\(\d+\)$")  # cmudict marks further pronunciations of a 
 _SCORE_SCALE = 1024  # allphone_search.c keeps scores shifted right by SENSCR_SHIFT (10 bits) more than fsg_search.c
 _QUIETEST = 1e-300  # smallest score that has a logarithm
 _ALTERNATIVES = 3
+_CEPSTRAL_MEAN = "52.15,-0.08,-4.24,-1.76,-3.22,-2.71,0.46,-4.78,-2.21,4.99,1.56,3.92,-3.60"
+"""Mean of the features over speech at -20 dBFS behind Speex. With the engine's own start value (40,3,-1) 83 of 120 commands were
+right, with this one 120; speech 12 dB quieter loses 5 of them. Set before every utterance: what was heard before (a hammer, an
+hour of nothing) has no say in what is heard now."""
 _ANSWER_EXTRA = 0.8  # chatter forced onto yes and no, which are short, reaches -2.5; real answers at 15 dB stay above -1.9
 
 
@@ -69,6 +73,7 @@ class PocketsphinxTranscriber:
         """Start an utterance."""
         self._running = [self._commands, self._phonemes, *([self._answers] if is_confirming else [])]
         for decoder in self._running:
+            decoder.set_cmn(_CEPSTRAL_MEAN)
             decoder.start_utt()
 
     def feed(self, pcm: bytes) -> None:

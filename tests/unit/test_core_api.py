@@ -1,0 +1,194 @@
+"""What the local API asks of the running core."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from appliance.contracts.admission import Admission, Door, Request, RequestKind
+from appliance.contracts.errors import Refused
+from appliance.contracts.store import Transaction
+from appliance.core import RunningCore, Standing
+from appliance.store import admissions
+from appliance.version import VERSION
+from tests.support.hall import Hall, open_hall
+from tests.support.planning import shipped_plant
+from tests.support.waiting import until
+
+ASK_TEMPERATURE = "what is the temperature of motor three"
+SET_FAN = "set the fan speed of motor three to eighty percent"
+
+
+@pytest.fixture
+async def hall(tmp_path: Path) -> AsyncIterator[Hall]:
+    async with open_hall(tmp_path) as hall:
+        yield hall
+
+
+@pytest.fixture
+def core(hall: Hall) -> RunningCore:
+    return core_of(hall)
+
+
+def core_of(hall: Hall) -> RunningCore:
+    standing = Standing(origin="line-3", epoch=hall.bench.epoch, facts={"turns_running": lambda: hall.conductor.running_turns})
+    return RunningCore(
+        standing,
+        ledger=hall.bench.database,
+        clock=hall.bench.clock,
+        ids=hall.bench.ids,
+        plant=shipped_plant(),
+        field_bus=hall.bus,
+        door=hall.console_door,
+        runner=hall.rooms.runner,
+        turns=hall.rooms.turns,
+        availability=hall.availability,
+        degraded=hall.degraded,
+        ended=hall.conductor.ended,
+        delivered=hall._note_delivered,
+    )
+
+
+@pytest.mark.req("R8", "O2")
+async def test_the_status_names_what_is_degraded(hall: Hall, core: RunningCore) -> None:
+    hall.degraded.mark("mqtt", "refused")
+    assert core.status() == {
+        "version": VERSION, "origin": "line-3", "epoch": 1, "ready": False, "stopping": False, "degraded": {"mqtt": "refused"},
+        "online": True, "clock_synced": True, "turns_running": 0,
+    }  # fmt: skip
+    json.dumps(core.status())
+
+
+@pytest.mark.req("P2", "O2")
+async def test_a_typed_sentence_is_answered(core: RunningCore) -> None:
+    answer = await core.ask(ASK_TEMPERATURE, "en", wait_s=10)
+    assert answer["replies"] == ["The temperature of motor 3 is 94 degrees Celsius."]
+    assert (answer["status"], answer["outcome"], answer["state"], answer["intent"]) == ("terminal", "done", "idle", "read_tag")
+    assert answer["turn"].startswith("tr_") and answer["admission"].startswith("ad_")
+    json.dumps(answer)
+
+
+@pytest.mark.req("V4", "O2")
+async def test_an_answer_shows_only_what_came_of_it(hall: Hall, core: RunningCore) -> None:
+    asked = await core.ask(SET_FAN, "en", wait_s=10)
+    assert (asked["state"], asked["replies"]) == ("confirming", ["Set the fan speed of motor 3 to 80 percent. Say yes, confirm."])
+    hall.bench.clock.advance(1)
+    answered = await core.ask("yes confirm", "en", wait_s=10)
+    assert (answered["turn"], answered["replies"]) == (asked["turn"], ["The fan speed of motor 3 is now 80 percent."])
+
+
+@pytest.mark.req("O2", "R1")
+@pytest.mark.parametrize("wait_s", [0, 0.05])
+async def test_who_does_not_wait_is_told_how_far_it_is(hall: Hall, core: RunningCore, wait_s: float) -> None:
+    hall.bus.open_gate.clear()
+    answer = await core.ask(ASK_TEMPERATURE, "en", wait_s=wait_s)
+    assert answer["outcome"] is None and answer["replies"] == [] and answer["status"] in ("queued", "started")
+    hall.bus.open_gate.set()
+    ended = await hall.ended(await admission_of(hall, answer["admission"]))  # it goes on without its asker
+    assert ended.outcome == "done"
+
+
+@pytest.mark.req("O2")
+async def test_many_may_wait_at_once(core: RunningCore) -> None:
+    answers = await asyncio.gather(*(core.ask(ASK_TEMPERATURE, "en", wait_s=10) for _ in range(5)))
+    assert {answer["outcome"] for answer in answers} == {"done"} and len({answer["turn"] for answer in answers}) == 5
+
+
+@pytest.mark.req("O2", "V5")
+async def test_speaking_is_a_delivery_like_any_other(hall: Hall, core: RunningCore) -> None:
+    spoken = await core.speak("Lunch.", "en")
+    row = await hall.bench.one("SELECT * FROM delivery")
+    assert spoken == {"delivery": row["id"], "status": "pending"}
+    assert (row["text"], row["language"], row["turn_id"], row["priority"]) == ("Lunch.", "en", None, 5)
+    assert hall.delivered == 1
+
+
+@pytest.mark.req("F2", "O2")
+@pytest.mark.field("FC-F03")
+async def test_tags_are_shown_with_their_wire_address(hall: Hall, core: RunningCore) -> None:
+    (fan,) = await core.read_tags(["motor_3.fan_speed"])
+    assert fan == {
+        "key": "motor_3.fan_speed", "value": 60, "unit": "%", "quality": "good", "age_s": 0.0, "why": "", "raw": [1],
+        "wire": "line_3 device 1 holding_register 0", "writable": True,
+    }  # fmt: skip
+    everything = await core.read_tags([])
+    assert [tag["key"] for tag in everything] == list(shipped_plant().tag_by_key)
+    hall.bus.is_away = True
+    (lost,) = await core.read_tags(["motor_3.fan_speed"])
+    assert (lost["value"], lost["quality"], lost["age_s"], lost["why"]) == (None, "bad", None, "the PLC is away")
+    json.dumps([fan, lost, *everything])
+
+
+@pytest.mark.req("O2")
+async def test_a_tag_that_is_not_there_is_refused(core: RunningCore) -> None:
+    with pytest.raises(Refused, match=r"motor_9\.speed"):
+        await core.read_tags(["motor_3.load", "motor_9.speed"])
+
+
+# unknowns -------------------------------------------------------------------------------------------------------------
+async def unknown_write(hall: Hall) -> str:
+    """Leave a write of which nobody knows how it ended; return its id."""
+    await hall.say(SET_FAN)
+    hall.bus.answers_writes = False
+    hall.bus.write_gate.clear()
+    await hall.console_door.admit("yes confirm", "en", "console")
+    await until(lambda: hall.bus.writes, "the machine was written to")
+    hall.bus.is_away = True  # so that it cannot be checked either
+    hall.bus.write_gate.set()
+    await until(lambda: hall.conductor.running_turns == 0, "the turn ended")
+    effect = await hall.bench.one("SELECT * FROM effect")
+    assert effect["status"] == "unknown"
+    return str(effect["action_id"])
+
+
+@pytest.mark.req("R2", "T7", "O2")
+@pytest.mark.parametrize(("verdict", "status"), [("done", "applied"), ("not-done", "none")])
+async def test_a_person_settles_an_unknown_effect_once(hall: Hall, core: RunningCore, verdict: str, status: str) -> None:
+    action_id = await unknown_write(hall)
+    with pytest.raises(Refused):
+        await core.settle(action_id, "interrupted", "", "ana")
+    settled = await core.settle(action_id, verdict, "I looked", "ana")
+    assert settled == {"id": action_id, "kind": "effect", "status": status, "settled_by": "ana"}
+    row = await hall.bench.one("SELECT * FROM effect")
+    assert (row["status"], row["settled_by"], row["note"], row["was_unknown"]) == (status, "ana", "I looked", 1)
+    with pytest.raises(Refused):
+        await core.settle(action_id, verdict, "", "bo")
+    assert len(hall.bus.writes) == 1
+
+
+@pytest.mark.req("R2", "O2")
+async def test_a_person_settles_an_unknown_admission(hall: Hall, core: RunningCore) -> None:
+    ended = await hall.say("help")
+    bench = hall.bench
+    await hall.close()
+
+    def leave_unknown(tx: Transaction) -> str:
+        request = Request(Door.CONSOLE, RequestKind.UTTERANCE, "console:x", "k", {"text": "x", "language": "en", "by": "x"}, 5)
+        admission = admissions.insert(tx, bench.clock, bench.ids, request, "d")
+        admissions.start(tx, bench.clock, admission.id, bench.epoch, str(ended.turn_id))
+        return admissions.doubt(tx, bench.clock, admission.id).id
+
+    identity = await bench.database.transaction(leave_unknown)
+    for verdict in ("done", "not-done"):
+        with pytest.raises(Refused, match="settled as interrupted"):
+            await core.settle(identity, verdict, "", "ana")
+    settled = await core.settle(identity, "interrupted", "", "ana")
+    assert settled == {"id": identity, "kind": "admission", "status": "terminal", "settled_by": "ana"}
+    assert (await bench.one("SELECT outcome FROM admission WHERE id = ?", identity))["outcome"] == "interrupted"
+    with pytest.raises(Refused, match="terminal, not unknown"):
+        await core.settle(identity, "interrupted", "", "ana")
+
+
+@pytest.mark.req("O2")
+@pytest.mark.parametrize("verdict", ["done", "interrupted"])
+async def test_what_does_not_exist_cannot_be_settled(core: RunningCore, verdict: str) -> None:
+    with pytest.raises(Refused):
+        await core.settle("ac_none", verdict, "", "ana")
+
+
+async def admission_of(hall: Hall, identity: str) -> Admission:
+    return await hall.bench.database.transaction(lambda tx: admissions.by_id(tx, identity))
