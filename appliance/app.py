@@ -21,7 +21,7 @@ from appliance.admission.recovery import Recovered, take_over
 from appliance.conductor import Conductor, Rooms
 from appliance.console.api import LocalApi
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.errors import Refused, Unavailable
+from appliance.contracts.errors import ConfigError, Corrupt, Refused, Unavailable
 from appliance.coordination.availability import Availability
 from appliance.core import RunningCore, Standing
 from appliance.delivery.announcer import Announcer
@@ -123,11 +123,10 @@ async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) 
     phrasebook = await asyncio.to_thread(Phrasebook.load, settings.phrases_dir, settings.plant)
     await asyncio.to_thread(phrasebook.prepare)
     procedures = ProcedureRepository(settings.data_dir / "procedures", clock)
-    await procedures.open(settings.playbooks_dir)
-    stack.push_async_callback(procedures.close)
-    playbooks = await asyncio.to_thread(Playbooks.load, procedures.worktree / "playbooks", await procedures.head())
+    playbooks = await _open_playbooks(procedures, settings, degraded, stack)
     embedder, missing = choose_embedder(settings.memory)
-    memory = Memory(ledger, clock, ids, settings.memory, embedder, procedures, degraded, missing)
+    usable = procedures if "procedures" not in degraded.reasons else None
+    memory = Memory(ledger, clock, ids, settings.memory, embedder, usable, degraded, missing)
     await memory.start()
     stack.push_async_callback(memory.stop)
     incidents = settings.folder / "incidents.yaml"
@@ -331,6 +330,22 @@ class Appliance:
             language=self.settings.language,
             delivered=self.dispatcher.notify,
         )
+
+
+async def _open_playbooks(
+    procedures: ProcedureRepository, settings: Settings, degraded: Degraded, stack: contextlib.AsyncExitStack
+) -> Playbooks:
+    """Read the playbooks from procedural memory; from the configuration, and say so, when that cannot be had.
+
+    A repository that is damaged, or a git that is missing, costs reports and edited playbooks. It must not cost an alarm.
+    """
+    try:
+        await procedures.open(settings.playbooks_dir)
+        stack.push_async_callback(procedures.close)
+        return await asyncio.to_thread(Playbooks.load, procedures.worktree / "playbooks", await procedures.head())
+    except (Unavailable, Corrupt, ConfigError) as error:
+        degraded.mark("procedures", f"the shipped playbooks are used: {error.message}")
+        return await asyncio.to_thread(Playbooks.load, settings.playbooks_dir, "shipped")
 
 
 @contextlib.asynccontextmanager
