@@ -22,6 +22,7 @@ from appliance.conductor import Conductor, Rooms
 from appliance.console.api import LocalApi
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import ConfigError, Corrupt, Refused, Unavailable
+from appliance.coordination import availability
 from appliance.coordination.availability import Availability
 from appliance.core import RunningCore, Standing
 from appliance.delivery.announcer import Announcer
@@ -54,6 +55,7 @@ from appliance.sync.downlink import Downlink
 from appliance.sync.http_link import HttpCoordinator
 from appliance.sync.uplink import Uplink
 from drivers.alarms.states import advance_alarm
+from drivers.gpio.push_to_talk import PushToTalk
 from drivers.modbus.bus import ModbusBus
 from drivers.mqtt.session import MqttSession
 from drivers.mqtt.topics import IncomingMessage, parse_alarm
@@ -275,6 +277,8 @@ class Appliance:
                 service("manager watchdog", ManagerWatchdog(self.progress, notifier).run),
                 service("loop watchdog", LoopWatchdog().run),
             ]
+            if self.settings.gpio.push_to_talk_pin is not None:
+                doors.append(service("push-to-talk", self._follow_button))
             if self.uplink is not None and self.downlink is not None:
                 others += [service("uplink", self.uplink.run), service("downlink", self.downlink.run)]
             api = service("local api", self.local_api.run)
@@ -309,6 +313,20 @@ class Appliance:
             except (Refused, Unavailable) as error:  # one sentence is lost; the next may be taken
                 log.error("utterance.not_admitted", extra={"utterance": utterance.id, "why": error.message})
 
+    async def _follow_button(self) -> None:
+        """Pass the push-to-talk button on to the ears, for ever."""
+        changes: asyncio.Queue[bool] = asyncio.Queue()
+        pin = self.settings.gpio.push_to_talk_pin
+        assert pin is not None  # else this service is not started
+        button = PushToTalk(pin, self.clock, self.degraded, lambda pressed, _: changes.put_nowait(pressed))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(button.run(), name="button")
+            while True:
+                try:
+                    await self.voice.listen(await changes.get())
+                except Unavailable as error:  # the voice process is being started again; whoever holds the button sees no light
+                    log.warning("button.nobody_listens", extra={"why": error.message})
+
     async def _expect_answers(self) -> None:
         """Tell the ears whether a question is open, whenever that changes: a short "no" must not be taken for clatter."""
         told: bool | None = None
@@ -329,6 +347,7 @@ class Appliance:
             self.degraded,
             language=self.settings.language,
             delivered=self.dispatcher.notify,
+            said_lost=frozenset() if self.availability.is_online else frozenset({availability.PART}),
         )
 
 

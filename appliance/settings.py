@@ -19,6 +19,7 @@ from appliance.session.settings import SessionSettings
 from appliance.settings_faults import ConfigFaults, note_faults
 from appliance.settings_yaml import Document, read_document
 from appliance.sync.settings import SyncSettings
+from drivers.gpio.settings import GpioSettings
 from drivers.mqtt.settings import MqttSettings
 from voice.settings import VoiceSettings
 
@@ -75,6 +76,7 @@ class ApplianceSettings(_Frozen):
     mqtt: MqttSettings
     voice: VoiceSettings
     sync: SyncSettings
+    gpio: GpioSettings = GpioSettings()
 
     @model_validator(mode="after")
     def _speaks_its_language(self) -> Self:

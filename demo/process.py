@@ -89,6 +89,17 @@ class Child:
                     raise RuntimeError(f"{self.name} ended; see {self._log}")
                 await self._changed.wait()
 
+    async def ended(self, within_s: float) -> int:
+        """Return the exit code once the child has ended by itself.
+
+        Raises:
+            TimeoutError: it still runs after ``within_s``.
+        """
+        assert self._process is not None
+        async with asyncio.timeout(within_s):
+            await self._process.wait()
+        return await self.stop()
+
     async def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         await self._end(signal.SIGKILL, 5.0)

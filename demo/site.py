@@ -31,6 +31,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _is_whole(voice: Mapping[str, Any]) -> bool:
+    """Whether the voice process hears, speaks, and has the audio of its fixed sentences ready."""
+    return bool(voice["hearing"] and voice["speaking"] and voice["prepared"] > 0 and voice["to_prepare"] == 0)
+
+
 class Site:
     """One running site in ``folder`` (made anew). ``device`` is the core's name at the coordinator.
 

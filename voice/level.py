@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,21 @@ def power(pcm: bytes) -> float:
 def dbfs(mean_square: float) -> float:
     """Level in dB below full scale, rounded to a tenth."""
     return round(float(10 * np.log10(max(mean_square, _QUIETEST))), 1)
+
+
+def speech_level_dbfs(frames: Sequence[bytes]) -> float | None:
+    """Level of the loud part of some frames that hold speech, as of the wake word; None when there is only silence."""
+    powers = sorted((power(pcm) for pcm in frames), reverse=True)
+    loud = [p for p in powers if p > _QUIETEST * 100 and p > powers[0] / 10]
+    return dbfs(sum(loud) / len(loud)) if loud else None
+
+
+def amplified(pcm: bytes, gain_db: float) -> bytes:
+    """Return s16le samples louder or softer, without overflow."""
+    if gain_db == 0.0:
+        return pcm
+    samples = np.frombuffer(pcm, dtype="<i2").astype(np.float32) * 10 ** (gain_db / 20)
+    return bytes(np.clip(samples, -32768, 32767).astype("<i2").tobytes())
 
 
 def snr_db(voiced: list[float], unvoiced: list[float]) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from wyoming.event import Event
@@ -20,12 +20,16 @@ from voice.dialogue import DialogueEvent, DialogueState, Floor
 from voice.endpointing import Endpointer, EndReason
 from voice.frames import Frame
 from voice.half_duplex import HalfDuplex
-from voice.level import dbfs, power, snr_db
+from voice.level import amplified, dbfs, power, snr_db, speech_level_dbfs
 from voice.settings import VoiceSettings
 from voice.transcriber import Hypothesis, Transcriber
 from voice.voice_activity import VoiceActivity, VoiceDetector
 
 _FLOOR_FRAMES = 3000 // FRAME_MS  # the level of the hall is told over the last 3 s
+_BEFORE_FRAMES = 2000 // FRAME_MS  # the wake word takes one second, and the denoiser learns from the second before it
+_PHRASE_FRAMES = 1000 // FRAME_MS  # the last second before the detection holds the wake word
+_TARGET_DBFS = -16.2  # level of the wake word in the recordings the feature mean of the recogniser was measured on
+_MOST_GAIN_DB = 20.0
 
 
 class WakeWord(Protocol):
@@ -43,7 +47,11 @@ class WakeWord(Protocol):
 
 
 class Denoiser(Protocol):
-    """Takes noise out of one frame."""
+    """Takes noise out of frames."""
+
+    def begin(self, before: Iterable[bytes]) -> list[bytes]:
+        """Learn the noise from the frames before an utterance; return them without it."""
+        ...
 
     def clean(self, pcm: bytes) -> bytes:
         """Return the frame without its noise."""
@@ -75,12 +83,12 @@ class Listener:
         self._activity = VoiceActivity(detector)
         self._denoiser = denoiser
         self._emit = emit
-        kept_ms = max(settings.button_pre_roll_ms, settings.wake_word.pre_roll_ms)
-        self._before: deque[tuple[Frame, bytes]] = deque(maxlen=max(1, -(-kept_ms // FRAME_MS)))
+        self._before: deque[Frame] = deque(maxlen=_BEFORE_FRAMES)
         self._levels: deque[float] = deque(maxlen=_FLOOR_FRAMES)
         self._next_transcriber: Transcriber | None = None
         self._transcriber: Transcriber | None = None
         self._capture: _Capture | None = None
+        self._gain_db = 0.0  # by the button nobody says the wake word: the gain of the last time it was said holds
         self._pressed = threading.Event()
         self._released = threading.Event()
         self.is_confirming = False
@@ -114,7 +122,6 @@ class Listener:
     # from the ear -----------------------------------------------------------------------------------------------------
     def hear(self, frame: Frame) -> None:
         """Take the next frame."""
-        clean = self._denoiser.clean(frame.pcm)
         if self._capture is not None and self._floor.state is not DialogueState.LISTENING:
             self._give_way(frame)
         if not self._half_duplex.is_open(frame.ended_mono_ns):
@@ -122,10 +129,10 @@ class Listener:
             self._pressed.clear()
             return
         if self._capture is not None:
-            self._follow(self._capture, frame, clean)
+            self._follow(self._capture, frame)
             return
         self._levels.append(power(frame.pcm))
-        self._before.append((frame, clean))
+        self._before.append(frame)
         self._transcriber = self._next_transcriber
         by_word = self._wake_word.hear(frame.pcm)
         by_button = self._pressed.is_set()
@@ -145,14 +152,18 @@ class Listener:
         )
         transcriber.begin(is_confirming=self.is_confirming)
         kept_ms = self._settings.button_pre_roll_ms if by_button else self._settings.wake_word.pre_roll_ms
-        kept = list(self._before)[len(self._before) - kept_ms // FRAME_MS :]
+        cleaned = self._denoiser.begin(earlier.pcm for earlier in self._before)
+        if not by_button and (level_dbfs := speech_level_dbfs(cleaned[-_PHRASE_FRAMES:])) is not None:
+            self._gain_db = max(-_MOST_GAIN_DB, min(_MOST_GAIN_DB, _TARGET_DBFS - level_dbfs))
+        capture.gain_db = self._gain_db
+        first_kept = len(self._before) - kept_ms // FRAME_MS
+        for earlier, clean in list(zip(self._before, cleaned, strict=True))[max(0, first_kept) :]:
+            capture.feed(earlier, clean)
         self._before.clear()
         self._capture = capture
-        for earlier, clean in kept:
-            capture.feed(earlier, clean)
 
-    def _follow(self, capture: _Capture, frame: Frame, clean: bytes) -> None:
-        capture.feed(frame, clean)
+    def _follow(self, capture: _Capture, frame: Frame) -> None:
+        capture.feed(frame, self._denoiser.clean(frame.pcm))
         ended = EndReason.RELEASED if capture.by_button and self._released.is_set() else None
         for chunk in self._activity.hear(frame):
             had_begun = capture.endpointer.has_begun
@@ -223,9 +234,10 @@ class _Capture:
         self.by_button = by_button
         self.voiced: list[float] = []
         self.unvoiced: list[float] = []
+        self.gain_db = 0.0
 
     def feed(self, frame: Frame, clean: bytes) -> None:
-        self.transcriber.feed(clean if self.transcriber.wants_denoised else frame.pcm)
+        self.transcriber.feed(amplified(clean, self.gain_db) if self.transcriber.wants_denoised else frame.pcm)
 
     def note_level(self, pcm: bytes, *, is_voiced: bool) -> None:
         (self.voiced if is_voiced else self.unvoiced).append(power(pcm))

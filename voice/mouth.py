@@ -13,6 +13,7 @@ from wyoming.event import Event
 from appliance.contracts.admission import PRIORITY_ALARM
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import FloorhandError, Malformed
+from appliance.foundation.backoff import delays_s
 from voice import wire
 from voice.dialogue import DialogueEvent, Floor
 from voice.half_duplex import HalfDuplex
@@ -59,6 +60,7 @@ class Mouth:
         self._speaker = speaker
         self._emit = emit
         self._longest_wait_s = settings.endpointing.hard_cap_s + settings.endpointing.silence_after_wake_s
+        self._first_reopen_s, self._longest_reopen_s = settings.first_reopen_s, settings.longest_reopen_s
         self._queue: queue.Queue[Speech | None] = queue.Queue()
         self._current: Speech | None = None
         self._thread = threading.Thread(target=self._run, name="mouth", daemon=True)
@@ -91,8 +93,18 @@ class Mouth:
             current.is_stopped = True
             self._speaker.cut()
 
+    def _next(self) -> Speech | None:
+        """Wait for the next delivery; meanwhile look now and then for a loudspeaker that is missing."""
+        waits = delays_s(self._first_reopen_s, self._longest_reopen_s)
+        while True:
+            try:
+                return self._queue.get(timeout=None if self._speaker.is_whole else next(waits))
+            except queue.Empty:
+                self._speaker.probe()
+
     def _run(self) -> None:
-        while (speech := self._queue.get()) is not None:
+        self._speaker.probe()
+        while (speech := self._next()) is not None:
             self._current = speech
             first_mono_ns: list[int] = []
             try:

@@ -15,6 +15,7 @@ from voice.sound import Sound
 T = TypeVar("T")
 
 PART = "speaker"
+RATE_HZ = 22_050  # of Piper's medium voices; only a card's willingness depends on it here
 PIECE_S = 0.1  # how long one piece sounds: speech is cut within one of them
 
 
@@ -62,19 +63,38 @@ class Speaker:
         self._has_card = card is not None
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the card, if one is configured, was there when it was last needed."""
+        return self._has_card or self._card is None
+
+    def probe(self) -> None:
+        """Open the card if it is not open. Asking for devices can take a second, which no alarm should wait for: call this while
+        there is nothing to say, at the start and now and then while the card is missing."""
+        if self._card is not None:
+            self._has_card = True
+            try:
+                self._card.fit(Sound(b"", RATE_HZ))
+            except Unavailable as error:
+                self._has_card = False
+                self._report(PART, error.message)
+            else:
+                self._report(PART, "")
+
+    @property
     def name(self) -> str:
         """What it plays on."""
         return " and ".join(output.name for output in (self._card, self._recording) if output is not None) or "none"
 
     def begin(self) -> None:
-        """Start a delivery: a card that was missing is tried again.
+        """Start a delivery. A card that was missing is tried again only if there is no recording to speak to meanwhile.
 
         Raises:
             Refused: this appliance is configured not to speak.
         """
         if self._card is None and self._recording is None:
             raise Refused("this appliance has no loudspeaker configured")
-        self._has_card = self._card is not None
+        if self._recording is None:
+            self._has_card = True
 
     def play(self, sound: Sound) -> Iterator[None]:
         """Play a sentence on every output, piece by piece: hands control back after each, so that it can be broken off.

@@ -1,8 +1,9 @@
 """A folder as microphone: WAV files put into it are heard, in real time, one after the other, and silence in between.
 
 The oldest ``*.wav`` is taken as soon as the microphone would be heard (a worker waits for us to finish), played to its end
-whatever happens meanwhile (a worker does not stop in the middle), and renamed to ``*.wav.heard``. What is not a WAV file is
-renamed to ``*.wav.refused``. Put files in by renaming them, so that they are whole when they appear.
+whatever happens meanwhile (a worker does not stop in the middle). It is renamed to ``*.wav.heard`` before its first frame: what
+was said while this process died is not said again. What is not a WAV file is renamed to ``*.wav.refused``. Put files in by
+renaming them, so that they are whole when they appear.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ class SpoolMicrophone:
         self._pause = threading.Event()
         self._due_mono_ns = 0
         self._count = 0
-        self._playing: Path | None = None
         self._left = b""
 
     def open(self) -> None:
@@ -66,14 +66,11 @@ class SpoolMicrophone:
         """Nothing is held."""
 
     def _next(self, at_mono_ns: int) -> bytes:
-        if self._playing is None:
+        if not self._left:
             self._count += 1
             if self._count % _LOOK_EVERY_FRAMES or not self._is_open(at_mono_ns) or not self._take():
                 return _SILENCE
         pcm, self._left = self._left[:FRAME_BYTES], self._left[FRAME_BYTES:]
-        if not self._left and self._playing is not None:
-            self._set_aside(self._playing, "heard")
-            self._playing = None
         return pcm.ljust(FRAME_BYTES, b"\0")
 
     def _take(self) -> bool:
@@ -89,7 +86,7 @@ class SpoolMicrophone:
             except OSError as error:
                 log.warning("microphone.file_unreadable", extra={"file": path.name, "why": str(error)})
                 continue
-            self._playing = path
+            self._set_aside(path, "heard")
             log.info("microphone.file", extra={"file": path.name, "seconds": round(len(self._left) / 32_000, 2)})
             return True
         return False

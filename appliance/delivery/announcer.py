@@ -18,14 +18,15 @@ from appliance.foundation.supervisor import Degraded
 from appliance.store import deliveries
 
 SETTLE_S = 4.0  # a broker or PLC that comes back within this time was not missed by anybody
-_PRIORITY = 7  # below an alarm's announcement (9), above answers
+_ABOVE_ANSWERS = 7  # below an alarm's announcement (9)
+_BELOW_ANSWERS = 4  # nobody at the machine waits for this
 
-REPLIES: Mapping[str, tuple[str, str]] = {
-    "mqtt": ("broker_lost", "broker_back"),
-    "plc": ("plc_unreachable", "plc_back"),
-    "coordinator": ("coordinator_lost", "coordinator_back"),
+REPLIES: Mapping[str, tuple[str, str, int]] = {
+    "mqtt": ("broker_lost", "broker_back", _ABOVE_ANSWERS),
+    "plc": ("plc_unreachable", "plc_back", _ABOVE_ANSWERS),
+    "coordinator": ("coordinator_lost", "coordinator_back", _BELOW_ANSWERS),
 }
-"""Part (up to a colon) -> names of the replies that say it is lost, and back."""
+"""Part (up to a colon) -> names of the replies that say it is lost, and back, and their priority."""
 
 
 class Announcer:
@@ -42,7 +43,9 @@ class Announcer:
         language: str,
         delivered: Callable[[], None],
         settle_s: float = SETTLE_S,
+        said_lost: Set[str] = frozenset(),
     ) -> None:
+        """``said_lost`` are the parts that were lost, and said to be, before this process started."""
         self._ledger = ledger
         self._clock = clock
         self._ids = ids
@@ -54,7 +57,7 @@ class Announcer:
         self._changed = asyncio.Event()
         self._flips: Counter[str] = Counter()
         self._lost: set[str] = set()
-        self._said_lost: set[str] = set()
+        self._said_lost: set[str] = set(said_lost)
 
     async def run(self) -> None:
         """Announce for ever."""
@@ -68,7 +71,8 @@ class Announcer:
                 self._changed.clear()
                 before = dict(self._flips)
                 await asyncio.sleep(self._settle_s)
-                await self._announce({part for part, flips in self._flips.items() if before.get(part) == flips})
+                known = self._flips.keys() | self._said_lost
+                await self._announce({part for part in known if before.get(part, 0) == self._flips[part]})
         finally:
             self._degraded.listeners.remove(self._note)
 
@@ -82,17 +86,17 @@ class Announcer:
         """Say what became of the parts that have stayed as they are; one that has not comes with the next look."""
         for part in sorted(settled):
             if (part in self._lost) != (part in self._said_lost):
-                lost, back = REPLIES[part.partition(":")[0]]
-                await self._say(lost if part in self._lost else back)
+                lost, back, priority = REPLIES[part.partition(":")[0]]
+                await self._say(lost if part in self._lost else back, priority)
                 self._said_lost ^= {part}
 
-    async def _say(self, reply: str) -> None:
+    async def _say(self, reply: str, priority: int) -> None:
         text = self._wording.reply(reply, self._language)
 
         def queue(tx: Transaction) -> None:
             deliveries.queue(
                 tx, self._clock, self._ids, channel=Channel.SPEECH, turn_id=None, language=self._language, text=text,
-                priority=_PRIORITY,
+                priority=priority,
             )  # fmt: skip
 
         await self._ledger.transaction(queue)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from appliance.contracts.admission import PRIORITY_ALARM, PRIORITY_UTTERANCE
 from appliance.contracts.store import Transaction
 from appliance.delivery.announcer import REPLIES, Announcer
 from appliance.foundation.supervisor import Degraded
@@ -22,15 +23,15 @@ BACK = "The alarm broker is back."
 
 
 class Desk:
-    """An announcer at work. ``looks`` counts how often it had time to make up its mind."""
+    """An announcer at work. ``told`` counts what it queued."""
 
-    def __init__(self, bench: Bench, language: str = "en") -> None:
+    def __init__(self, bench: Bench, language: str = "en", said_lost: Set[str] = frozenset()) -> None:
         self.bench = bench
         self.degraded = Degraded()
         self.told = 0
         self.announcer = Announcer(
             bench.database, bench.clock, bench.ids, phrasing(), self.degraded, language=language,
-            delivered=self._note, settle_s=SETTLE_S,
+            delivered=self._note, settle_s=SETTLE_S, said_lost=said_lost,
         )  # fmt: skip
 
     def _note(self) -> None:
@@ -132,7 +133,31 @@ async def test_what_was_lost_before_anybody_listened_is_said(desk: Desk) -> None
         assert (await desk.says(3))[1:] == ["The coordinator cannot be reached. I keep working and will catch up later.", BACK]
 
 
-@pytest.mark.req("R9")
+@pytest.mark.req("R8")
+async def test_what_waits_for_answers_comes_after_them(desk: Desk) -> None:
+    async with desk.working():
+        for count, part in enumerate(("plc:line_3", "coordinator"), 1):
+            desk.degraded.mark(part, "away")
+            await desk.says(count)
+    plc, coordinator = await desk.bench.rows("SELECT priority FROM delivery ORDER BY seq")
+    assert PRIORITY_ALARM > plc["priority"] > PRIORITY_UTTERANCE > coordinator["priority"]
+
+
+@pytest.mark.parametrize("comes_back", ["while the announcer works", "before it begins"])
+async def test_a_loss_said_before_a_restart_is_not_said_again_but_its_end_is(tmp_path: Path, comes_back: str) -> None:
+    async with open_bench(tmp_path) as bench:
+        desk = Desk(bench, said_lost={"coordinator"})
+        if comes_back == "while the announcer works":
+            desk.degraded.mark("coordinator", "not reached since yesterday")
+        async with desk.working():
+            if comes_back == "while the announcer works":
+                await desk.settle()
+                assert not [text for text in await desk.said() if "coordinator" in text]
+            desk.degraded.clear("coordinator")
+            await until(lambda: desk.announcer._said_lost == set(), "its end is said")
+        assert [text for text in await desk.said() if "oordinator" in text] == ["The coordinator is back."]
+
+
 async def test_a_loss_that_could_not_be_written_down_is_said_after_a_new_start(desk: Desk) -> None:
     def break_ledger(tx: Transaction) -> None:
         tx.execute("CREATE TRIGGER full BEFORE INSERT ON delivery BEGIN SELECT RAISE(ABORT, 'no'); END")

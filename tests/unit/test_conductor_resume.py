@@ -181,3 +181,32 @@ async def test_stopping_lets_running_turns_end_and_takes_nothing_new(hall: Hall)
     assert (await hall.look(late)).status == "queued"
     await reopen(hall)
     assert (await hall.ended(late)).outcome is Outcome.DONE
+
+
+@pytest.mark.req("R4")
+async def test_a_restart_in_the_middle_of_work_is_told_and_so_is_work_put_aside(hall: Hall) -> None:
+    await hall.die()
+    for number in range(3):
+        hall.bus.open_gate.clear()
+        if number == 0:
+            await hall.console_door.admit("what is the temperature of motor three", "en", "console")
+        recovered = await hall.restart() if number else None
+        if recovered is not None:
+            await hall.conductor.tell_recovered(len(recovered.resumed), recovered.suspended)
+        hall.open()
+        await until(lambda: hall.bus.reading == 1, "the turn reads the machine")
+        await hall.die()
+    hall.bus.open_gate.set()
+    recovered = await hall.restart()
+    assert recovered.resumed == [] and len(recovered.suspended) == 1
+    await hall.conductor.tell_recovered(0, recovered.suspended)
+    restarted = "I was restarted and go on where I stopped."
+    aside = "I was interrupted too often, or too long ago, so I have put a job aside. Please look at what it did."
+    assert await hall.said() == [restarted, restarted, aside]
+    assert (await hall.said(recovered.suspended[0].id)) == [aside]
+    hall.open()
+
+
+async def test_a_start_with_nothing_under_way_says_nothing(hall: Hall) -> None:
+    await hall.conductor.tell_recovered(0, [])
+    assert await hall.said() == [] and hall.delivered == 0
