@@ -231,6 +231,7 @@ class Appliance:
             "voice": self.voice.facts,
             "mqtt_connected": lambda: self.mqtt.is_connected,
             "turns_running": lambda: self.conductor.running_turns,
+            "memory_knows_likeness": lambda: self.opened.memory.knows_likeness,
         }
         self.local_api = LocalApi(
             core, self.ledger, lambda: read_vitals(settings.data_dir).to_json(), path=settings.socket, language=settings.language

@@ -1,6 +1,7 @@
 """``python -m demo``: the reference story, unattended. ``python -m demo --interactive``: the same site, for you.
 
-Exits 0 when every promise of the story was kept; prints one JSON summary last and writes it to ``var/demo/summary.json``.
+Exits 0 when every promise of the story was kept; prints one JSON summary last and writes it to ``summary.json`` in the
+site's folder (``var/demo``).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from demo.site import Site
 from demo.story import Story
 from demo.summary import summarise
 
-FOLDER = Path("var/demo")
+DEFAULT_FOLDER = Path("var/demo")
 
 
-async def tell() -> dict[str, Any]:
-    """Run the story on a site of its own and return the summary."""
+async def tell(folder: Path) -> dict[str, Any]:
+    """Run the story on a site of its own in ``folder`` and return the summary."""
     progress = Progress()
-    site = Site(FOLDER)
+    site = Site(folder)
     try:
         progress.chapter("The site starts: broker, plant, coordinator, core")
         await site.open()
@@ -53,9 +54,9 @@ async def tell() -> dict[str, Any]:
         await site.close()
 
 
-async def interactive() -> int:
-    """Start the site and talk to it until end of input."""
-    site = Site(FOLDER)
+async def interactive(folder: Path) -> int:
+    """Start the site in ``folder`` and talk to it until end of input."""
+    site = Site(folder)
     try:
         await site.open()
         await site.start_coordinator()
@@ -68,15 +69,15 @@ async def interactive() -> int:
 
 def main() -> int:
     """Run what was asked for."""
-    options = argparse.ArgumentParser(prog="python -m demo", description="Floorhand's reference story")
-    options.add_argument("--interactive", action="store_true", help="start the same site and type or speak to it")
-    wants_talk = options.parse_args().interactive
-    if wants_talk:
-        return int(_until_signal(interactive()))
-    summary = _until_signal(tell())
+    parser = argparse.ArgumentParser(prog="python -m demo", description="Floorhand's reference story")
+    parser.add_argument("--interactive", action="store_true", help="start the same site and type or speak to it")
+    parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help="made anew; everything the site writes goes there")
+    options = parser.parse_args()
+    if options.interactive:
+        return int(_until_signal(interactive(options.folder)))
+    summary = _until_signal(tell(options.folder))
     text = json.dumps(summary, ensure_ascii=False)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / "summary.json").write_text(text + "\n", encoding="utf-8")
+    (options.folder / "summary.json").write_text(text + "\n", encoding="utf-8")
     print(f"\n{text}", flush=True)
     return 0 if summary["ok"] else 1
 

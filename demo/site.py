@@ -31,9 +31,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _is_whole(voice: Mapping[str, Any]) -> bool:
-    """Whether the voice process hears, speaks, and has the audio of its fixed sentences ready."""
-    return bool(voice["hearing"] and voice["speaking"] and voice["prepared"] > 0 and voice["to_prepare"] == 0)
+def _is_whole(status: Mapping[str, Any]) -> bool:
+    """Whether everything that loads after READY has loaded: ears, mouth, the audio of fixed sentences, the sentence encoder."""
+    voice = status["voice"]
+    speaks = voice["speaking"] and voice["prepared"] > 0 and voice["to_prepare"] == 0
+    return bool(voice["hearing"] and speaks and status["memory_knows_likeness"])
 
 
 class Site:
@@ -129,8 +131,8 @@ class Site:
         command = [sys.executable, "-m", "appliance", "run", "--config", str(self.config)]
         return Child(name, command, self.logs / f"{name}.log", {**environ, **self._environ})
 
-    async def start_core(self, *, until_hearing: bool = True) -> None:
-        """Start the core and wait until it is ready, its voice included unless ``until_hearing`` is false."""
+    async def start_core(self, *, until_whole: bool = True) -> None:
+        """Start the core and wait until it is ready, and everything it loads afterwards unless ``until_whole`` is false."""
         self.core = self.make_core()
         await self.core.start()
         if (former := getattr(self, "client", None)) is not None:
@@ -138,7 +140,7 @@ class Site:
         self.client = CoreClient(self.data / "run" / "api.sock")
         await self.client.until(
             "/v1/status",
-            lambda status: status["ready"] and (status["voice"]["hearing"] or not until_hearing),
+            lambda status: status["ready"] and (not until_whole or _is_whole(status)),
             what=f"the core ready (see {self.logs / 'core.log'})",
             within_s=_READY_WITHIN_S,
             still=lambda: self.core.is_running,

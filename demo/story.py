@@ -29,6 +29,7 @@ LINES = (
 _SNR_DB = 15.0
 _SPEECH_WITHIN_S = 60.0
 _TURN_WITHIN_S = 45.0
+_LINK_WITHIN_S = 90.0  # the longest pause between two looks for a coordinator that was away is 60 s
 
 
 @dataclass(slots=True)
@@ -110,6 +111,7 @@ class Story:
     async def _network_goes(self) -> None:
         self._progress.chapter("The network goes: the coordinator is stopped")
         await self._site.coordinator.stop()
+        await self._announced("The coordinator cannot be reached")
         await self._speak("what is the temperature of motor three", intent="read_tag")
         await self._quiet()
         await self._speak("set the fan speed of motor three to maximum", intent="set_tag_to_limit")
@@ -152,6 +154,7 @@ class Story:
     async def _network_returns(self) -> None:
         self._progress.chapter("The coordinator returns")
         await self._site.start_coordinator()
+        await self._announced("The coordinator is back")
         await self._site.client.until(
             "/v1/sync",
             lambda sync: all(lane["pending"] == 0 for lane in sync["lanes"] if lane["lane"] in ("P0", "P1", "P2")),
@@ -200,6 +203,16 @@ class Story:
             "/v1/confirmations", lambda rows: any(r["asked"] for r in rows), what=f"a question after the {what}",
             within_s=_SPEECH_WITHIN_S,
         )  # fmt: skip
+        await self._quiet()
+
+    async def _announced(self, words: str) -> None:
+        """Wait until the appliance has said of itself what changed; a worker does not talk over that."""
+        await self._site.client.until(
+            "/v1/deliveries",
+            lambda rows: any(row["text"].startswith(words) and row["status"] == "delivered" for row in rows),
+            what=f"“{words}” said",
+            within_s=_LINK_WITHIN_S,
+        )
         await self._quiet()
 
     async def _quiet(self) -> None:

@@ -58,7 +58,7 @@ def sentences(text: str, language: str) -> list[str]:
     if not _is_sayable(plain):
         return []
     readable = _in_own_script(plain, language)
-    if not _is_sayable(readable):
+    if any(map(str.isalpha, plain)) and not any(map(str.isalpha, readable)):
         raise Malformed(f"a voice of {language} cannot read this script")
     worded = _worded(readable, language)
     return [part for sentence in _SENTENCE_END.split(worded) for part in _parts(sentence.strip()) if _is_sayable(part)]

@@ -67,7 +67,7 @@ class VoiceSettings(_Frozen):
         default="auto", description="auto: vosk when models has vosk-<language>, else pocketsphinx (English, no download)"
     )
     rejection_margin: float = Field(
-        default=-3.2, le=0,
+        default=-3.4, le=0,
         description="pocketsphinx: nats a frame of 10 ms that the worst stretch of words may fit worse than free phonemes",
     )  # fmt: skip
     synthesizer: Literal["auto", "piper", "espeak"] = Field(

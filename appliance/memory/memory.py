@@ -70,6 +70,11 @@ class Memory:
         self._writer = ThreePhaseWrite(ledger, clock, ids, settings, self.working, self._semantic, self._lexical, recalled)
         self._recaller = BudgetedRecall(clock, settings, self.working, self._episodic, self._semantic, procedures, recalled)
 
+    @property
+    def knows_likeness(self) -> bool:
+        """Whether memories are found by what they mean: the encoder is loaded. Without it they are found by their words."""
+        return self._semantic.is_ready
+
     async def start(self) -> None:
         """Read the index. The encoder is loaded by :meth:`run`; until then memories are found by their words."""
         if self._semantic.index is not None:

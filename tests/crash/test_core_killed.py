@@ -60,13 +60,13 @@ class _Killing:
         self.told = told
 
     async def tell(self) -> None:
-        await self._alarm_killed_when_published("overheat", "motor_3")
-        await self._answered("yes", within_s=0.05)
+        await self._alarm_killed_when_published("overheat", "motor_3", within_s=0.2)
+        await self._answered("yes", within_s=0.15)
         await self._write_killed_before_its_reply(80)
         await self._write_killed_somewhere(70)
-        await self._alarm_killed_when_published("pressure_drop", "pump_3", within_s=0.15, and_while_starting=True)
+        await self._alarm_killed_when_published("pressure_drop", "pump_3", within_s=0.2, and_while_starting=True)
         await self._alarm_killed_when_stored("jam", "conveyor_3")
-        await self._answered("no", within_s=0.03)
+        await self._answered("no", within_s=0.1)
 
     # the moments ----------------------------------------------------------------------------------------------------
     async def _alarm_killed_when_published(
@@ -117,7 +117,7 @@ class _Killing:
         await self._start()
         (self.told.held_write,) = await self._site.client.until(
             "/v1/effects",
-            lambda rows: [r for r in rows if r["was_unknown"] and r["status"] != "unknown"],
+            lambda rows: [r for r in rows if r["tool"] == "write_tag" and r["was_unknown"] and r["status"] != "unknown"],
             what="the write settled",
             within_s=40,
         )
@@ -126,7 +126,7 @@ class _Killing:
     async def _write_killed_somewhere(self, percent: int) -> None:
         """Kill somewhere between the answer and its end."""
         await self._set(percent)
-        await self._answered("yes confirm", within_s=0.06)
+        await self._answered("yes confirm", within_s=0.1)
 
     # the means --------------------------------------------------------------------------------------------------------
     async def _kill(self, within_s: float = 0.0) -> None:
@@ -138,7 +138,7 @@ class _Killing:
         self.told.kills += 1
 
     async def _start(self) -> None:
-        await self._site.start_core(until_hearing=False)
+        await self._site.start_core(until_whole=False)
 
     async def _set(self, percent: int) -> None:
         asked = await ask(self._site, f"set the fan speed of motor three to {percent} percent")
@@ -170,8 +170,9 @@ def test_every_alarm_is_stored_once_and_has_its_conversation(survived: Survived)
 @pytest.mark.req("R2", "S3")
 def test_no_admission_and_no_turn_is_left_half_way(survived: Survived) -> None:
     assert survived.books.rows("SELECT * FROM admission WHERE status <> 'terminal'") == []
-    states = {row["state"] for row in survived.books.rows("SELECT DISTINCT state FROM turn")}
-    assert states <= {"idle", "confirming"}
+    ended_badly = "write: not_applied: checking found that it did not happen"  # the call had not been made yet
+    turns = survived.books.rows("SELECT state, failure FROM turn")
+    assert {(turn["state"], turn["failure"]) for turn in turns} <= {("idle", ""), ("confirming", ""), ("failed", ended_badly)}
     waiting = survived.books.rows("SELECT turn_id FROM confirmation WHERE status = 'pending'")
     assert waiting == survived.books.rows("SELECT id AS turn_id FROM turn WHERE state = 'confirming'")
 
@@ -220,8 +221,10 @@ def test_nothing_is_said_asked_or_remembered_twice(survived: Survived) -> None:
     asked = books.count("SELECT count(*) FROM delivery d JOIN confirmation c ON c.delivery_id = d.id")
     assert asked == books.count("SELECT count(*) FROM delivery WHERE text = ? OR text LIKE 'Set the fan speed of%'", ORDER)
     assert books.count("SELECT count(*) FROM memory WHERE tier = 'episodic'") == 3
-    reports = books.rows("SELECT turn_id, count(*) AS times FROM effect WHERE tool = 'write_report' GROUP BY turn_id")
-    assert all(row["times"] == 1 for row in reports)
+    reports = books.rows(
+        "SELECT turn_id, count(*) AS times FROM effect WHERE tool = 'write_report' AND status = 'applied' GROUP BY turn_id"
+    )
+    assert reports and all(row["times"] == 1 for row in reports)
 
 
 @pytest.mark.req("Y1")

@@ -37,7 +37,7 @@ async def running_site(folder: Path, *, alone: bool = False, until_hearing: bool
         await site.open()
         if not alone:
             await site.start_coordinator()
-        await site.start_core(until_hearing=until_hearing)
+        await site.start_core(until_whole=until_hearing)
         yield site
     finally:
         await site.close()

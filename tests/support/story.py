@@ -132,7 +132,7 @@ async def _stop(site: Site, told: Told) -> None:
 
 
 async def _start_again(site: Site, told: Told) -> None:
-    await site.start_core(until_hearing=False)
+    await site.start_core(until_whole=False)
     told.next_status = await site.client.get("/v1/status")
     told.next_stop_code = await site.core.stop()
     told.taken_over = [event for event in log_of(site) if event["event"] == "ledger.taken_over"]

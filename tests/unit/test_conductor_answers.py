@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from appliance.conductor import Rooms
 from appliance.contracts.admission import Outcome
+from appliance.contracts.effect import Confirmation
 from appliance.contracts.store import Transaction
+from appliance.session.questions import Questions
 from appliance.store import deliveries
 from tests.support.hall import LOW_PRESSURE, Hall, open_hall
 from tests.support.waiting import until
@@ -174,26 +178,44 @@ async def test_an_answer_waits_for_the_lane_of_the_question(hall: Hall) -> None:
     assert hall.bus.writes == [("motor_3.fan_speed", 80)]
 
 
+class WatchedQuestions(Questions):
+    """Counts how often it was asked whether a question is still open."""
+
+    looks = 0
+
+    async def is_open(self, question: Confirmation) -> bool:
+        answer = await super().is_open(question)
+        self.looks += 1
+        return answer
+
+
 @pytest.mark.req("S7", "V4")
-async def test_an_answer_whose_question_closes_meanwhile_goes_to_no_other(hall: Hall) -> None:
-    asked = await hall.say(SET_FAN)
-    await hall.speak_all()
-    await hall.rooms.turns.abandon_unanswered()  # the wait is counted from this look on
-    hall.bench.clock.advance(1000)
-    other = await hall.alarm()  # its question has not sounded yet
-    hall.bus.open_gate.clear()
-    await hall.console_door.admit("what is the temperature of motor three", "en", "console")
-    await until(lambda: hall.bus.reading == 1, "the lane of the question is busy")
-    answering = asyncio.create_task(hall.utter("yes confirm"))
-    await until(lambda: hall.conductor.running_turns == 2, "the answer is being led")
-    hall.bench.clock.advance(801)
-    async with abandoning(hall):
-        answer = await answering  # the lane is still busy
-    assert (await hall.turn(answer.turn_id))["intent"] == "nothing_pending"
-    hall.bus.open_gate.set()
-    assert hall.bus.writes == [] and await hall.questions() == [ORDER]
-    assert (await hall.turn(asked.turn_id))["state"] == "abandoned"
-    assert (await hall.turn(other.turn_id))["state"] == "confirming"
+async def test_an_answer_whose_question_closes_meanwhile_goes_to_no_other(tmp_path: Path) -> None:
+    def watch(rooms: Rooms) -> Rooms:
+        return replace(rooms, questions=WatchedQuestions(rooms.ledger, rooms.clock))
+
+    async with open_hall(tmp_path, change=watch) as hall:
+        watched = hall.rooms.questions
+        assert isinstance(watched, WatchedQuestions)
+        asked = await hall.say(SET_FAN)
+        await hall.speak_all()
+        await hall.rooms.turns.abandon_unanswered()  # the wait is counted from this look on
+        hall.bench.clock.advance(1000)
+        other = await hall.alarm()  # its question has not sounded yet
+        hall.bus.open_gate.clear()
+        await hall.console_door.admit("what is the temperature of motor three", "en", "console")
+        await until(lambda: hall.bus.reading == 1, "the lane of the question is busy")
+        answering = asyncio.create_task(hall.utter("yes confirm"))
+        await until(lambda: watched.looks == 1, "the answer waits for the lane")
+        hall.bench.clock.advance(801)
+        async with abandoning(hall):
+            answer = await answering
+        assert hall.bus.reading == 1  # the lane is still busy
+        assert (await hall.turn(answer.turn_id))["intent"] == "nothing_pending"
+        hall.bus.open_gate.set()
+        assert hall.bus.writes == [] and await hall.questions() == [ORDER]
+        assert (await hall.turn(asked.turn_id))["state"] == "abandoned"
+        assert (await hall.turn(other.turn_id))["state"] == "confirming"
 
 
 @pytest.mark.req("R1")
