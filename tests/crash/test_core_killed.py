@@ -41,7 +41,7 @@ def survived(tmp_path_factory: pytest.TempPathFactory) -> Survived:
 
 
 async def survive(folder: Path) -> Survived:
-    async with running_site(folder, alone=True, until_hearing=False) as site:
+    async with running_site(folder, alone=True, until_whole=False) as site:
         story = _Killing(site, Survived(Books(site.database)))
         await story.tell()
         told = story.told

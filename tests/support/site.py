@@ -19,7 +19,7 @@ COUNTED = (OperationLane.P0, OperationLane.P1, OperationLane.P2)
 
 
 @asynccontextmanager
-async def running_site(folder: Path, *, alone: bool = False, until_hearing: bool = True) -> AsyncIterator[Site]:
+async def running_site(folder: Path, *, alone: bool = False, until_whole: bool = True) -> AsyncIterator[Site]:
     """Start a site below ``folder`` and end it afterwards. ``alone`` leaves the coordinator out.
 
     The configuration is the shipped one but for two things: espeak-ng speaks, which is ready at once, and a coordinator that was
@@ -37,7 +37,7 @@ async def running_site(folder: Path, *, alone: bool = False, until_hearing: bool
         await site.open()
         if not alone:
             await site.start_coordinator()
-        await site.start_core(until_whole=until_hearing)
+        await site.start_core(until_whole=until_whole)
         yield site
     finally:
         await site.close()

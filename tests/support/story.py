@@ -45,7 +45,7 @@ class Told:
 
 async def tell(folder: Path) -> Told:
     """Tell the story to its end; nothing runs any more when it returns."""
-    async with running_site(folder, until_hearing=False) as site:
+    async with running_site(folder, until_whole=False) as site:
         told = Told(Books(site.database), site.data / "procedures")
         await _alarm_and_order(site, told)
         await _second_core(site, told)
