@@ -7,7 +7,6 @@ blinks, or one that is still connecting at start-up, is not talked about.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping, Set
 
 from appliance.contracts.clock import Clock, IdSource
@@ -54,41 +53,42 @@ class Announcer:
         self._language = language
         self._delivered = delivered
         self._settle_s = settle_s
-        self._changed = asyncio.Event()
-        self._flips: Counter[str] = Counter()
         self._lost: set[str] = set()
         self._said_lost: set[str] = set(said_lost)
+        self._settling: dict[str, asyncio.TimerHandle] = {}
+        self._settled: asyncio.Queue[str] = asyncio.Queue()
 
     async def run(self) -> None:
         """Announce for ever."""
         self._degraded.listeners.append(self._note)
         try:
-            for part in self._lost | self._degraded.reasons.keys():  # what changed while nobody listened
+            for part in sorted(self._lost | self._said_lost | self._degraded.reasons.keys()):  # what nobody listened to
                 self._note(part, self._degraded.reasons.get(part, ""))
-            self._changed.set()  # something may be known and not said yet
+                self._settle(part)
             while True:
-                await self._changed.wait()
-                self._changed.clear()
-                before = dict(self._flips)
-                await asyncio.sleep(self._settle_s)
-                known = self._flips.keys() | self._said_lost
-                await self._announce({part for part in known if before.get(part, 0) == self._flips[part]})
+                await self._announce(await self._settled.get())
         finally:
             self._degraded.listeners.remove(self._note)
+            for timer in self._settling.values():
+                timer.cancel()
 
     def _note(self, part: str, why: str) -> None:
         if part.partition(":")[0] in REPLIES and bool(why) != (part in self._lost):
             self._lost ^= {part}
-            self._flips[part] += 1
-            self._changed.set()
+            self._settle(part)
 
-    async def _announce(self, settled: Set[str]) -> None:
-        """Say what became of the parts that have stayed as they are; one that has not comes with the next look."""
-        for part in sorted(settled):
-            if (part in self._lost) != (part in self._said_lost):
-                lost, back, priority = REPLIES[part.partition(":")[0]]
-                await self._say(lost if part in self._lost else back, priority)
-                self._said_lost ^= {part}
+    def _settle(self, part: str) -> None:
+        """Look at a part once it has stayed as it is now for long enough."""
+        if (running := self._settling.get(part)) is not None:
+            running.cancel()
+        self._settling[part] = asyncio.get_running_loop().call_later(self._settle_s, self._settled.put_nowait, part)
+
+    async def _announce(self, part: str) -> None:
+        """Say what became of a part, unless that was said already."""
+        if (part in self._lost) != (part in self._said_lost):
+            lost, back, priority = REPLIES[part.partition(":")[0]]
+            await self._say(lost if part in self._lost else back, priority)
+            self._said_lost ^= {part}
 
     async def _say(self, reply: str, priority: int) -> None:
         text = self._wording.reply(reply, self._language)

@@ -1,4 +1,4 @@
-"""From recordings to utterances with the real engines: wake word, endpointing, denoiser, recogniser, grammar of the shipped plant.
+"""From recordings to utterances with the real engines, and the grammar of the shipped plant.
 
 The recordings are made here: another speaking rate for each, factory noise 15 dB below the speech. They are played through the
 listener as fast as the machine can; test_voice_process.py plays some in real time through the process.
@@ -46,8 +46,6 @@ SAID = [
 CHATTER = [
     "where did you put the wrench",
     "the weekend was far too short",
-    "they changed the shift plan",
-    "the coffee machine is broken",
     "i need a bigger hammer",
     "watch your head",
 ]
@@ -187,9 +185,9 @@ def test_memory_stays_flat_over_many_utterances(tmp_path: Path, room: Room) -> N
     room.hear(pcm)
     gc.collect()
     before_mb = _resident_mb()
-    for _ in range(10):
+    for _ in range(6):
         assert len(room.hear(pcm)) == 1
-    assert _resident_mb() - before_mb < 10
+    assert _resident_mb() - before_mb < 6
 
 
 @pytest.mark.field("FC-V07")

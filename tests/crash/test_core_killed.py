@@ -17,7 +17,7 @@ import pytest
 from demo.site import Site
 from tests.support.site import Books, ask, log_of, plant_counts, running_site
 
-SEED = 20260302
+SEED = 47
 ORDER = "Shall I create a work order?"
 
 
@@ -177,14 +177,14 @@ def test_no_admission_and_no_turn_is_left_half_way(survived: Survived) -> None:
     assert waiting == survived.books.rows("SELECT id AS turn_id FROM turn WHERE state = 'confirming'")
 
 
-@pytest.mark.req("R2", "T6", "P4")
+@pytest.mark.req("R2")
 def test_a_yes_makes_one_work_order(survived: Survived) -> None:
     wanted = survived.books.rows("SELECT turn_id FROM confirmation WHERE status = 'yes' AND question = ? ORDER BY turn_id", ORDER)
     assert len(wanted) == 1
     assert survived.books.rows("SELECT turn_id FROM work_order ORDER BY turn_id") == wanted
 
 
-@pytest.mark.req("T6", "T7", "R6")
+@pytest.mark.req("T7", "R6")
 def test_no_write_is_repeated_and_none_stays_unknown(survived: Survived) -> None:
     effects = survived.books.rows("SELECT * FROM effect WHERE tool = 'write_tag' ORDER BY seq")
     assert {effect["status"] for effect in effects} <= {"applied", "none"}

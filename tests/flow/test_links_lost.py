@@ -23,7 +23,6 @@ def test_each_loss_and_each_return_is_said_once(told: Told, said: str) -> None:
     assert row["turn_id"] is None and (row["priority"] < answers if "coordinator" in said else row["priority"] > answers)
 
 
-@pytest.mark.req("F3")
 @pytest.mark.field("FC-F05")
 def test_a_value_from_before_the_silence_is_said_to_be_old(told: Told) -> None:
     (reply,) = told.answers["stale"]["replies"]
@@ -32,7 +31,6 @@ def test_a_value_from_before_the_silence_is_said_to_be_old(told: Told) -> None:
     assert tag["quality"] == "stale" and tag["age_s"] > 0 and tag["value"] > 50 and tag["why"]
 
 
-@pytest.mark.req("F3")
 def test_a_value_never_read_is_no_number(told: Told) -> None:
     assert told.answers["never read"]["replies"] == ["The current of conveyor 3 is not readable."]
     tag = told.lost_tags["conveyor_3.current"]
@@ -40,7 +38,6 @@ def test_a_value_never_read_is_no_number(told: Told) -> None:
 
 
 @pytest.mark.req("F7")
-@pytest.mark.field("FC-F07")
 def test_everything_comes_back_unaided(told: Told) -> None:
     status = told.back_status
     assert status["online"] and status["mqtt_connected"]
@@ -49,7 +46,6 @@ def test_everything_comes_back_unaided(told: Told) -> None:
 
 
 @pytest.mark.req("F7")
-@pytest.mark.field("FC-F14")
 def test_an_alarm_raised_while_the_broker_was_away_is_not_lost(told: Told) -> None:
     assert told.held_back == 1  # only the first alarm had come in by then
     assert told.answers["no order"]["replies"] == ["No work order."]
@@ -57,7 +53,6 @@ def test_an_alarm_raised_while_the_broker_was_away_is_not_lost(told: Told) -> No
 
 
 @pytest.mark.req("C10")
-@pytest.mark.field("FC-Y06")
 def test_the_log_tells_when_the_coordinator_was_away(told: Told) -> None:
     links = told.books.rows("SELECT kind FROM operation WHERE kind LIKE 'link.%' ORDER BY seq")
     assert [row["kind"] for row in links] == ["link.lost", "link.back"]

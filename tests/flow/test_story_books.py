@@ -67,7 +67,6 @@ def test_without_the_coordinator_everything_goes_on(told: Told) -> None:
     assert offline[:6] == ["read_tag", "set_tag", "set_tag_to_limit", "needs_keyword", "read_tag", "read_tag"]
 
 
-@pytest.mark.req("T6")
 def test_the_machine_was_written_to_once(told: Told) -> None:
     assert told.counts["writes"] == {"1:holding_register:0": 1}
     writes = told.books.rows("SELECT * FROM effect WHERE tool = 'write_tag'")

@@ -18,7 +18,7 @@ async def hall(tmp_path: Path) -> AsyncIterator[Hall]:
         yield hall
 
 
-@pytest.mark.req("S1", "S7", "F7", "P4")
+@pytest.mark.req("S1", "S7", "F7")
 async def test_an_alarm_is_announced_advised_on_and_ends_in_a_question(hall: Hall) -> None:
     admission = await hall.alarm()
     assert admission.outcome is Outcome.DONE

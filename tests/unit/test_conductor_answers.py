@@ -34,7 +34,7 @@ async def effects(hall: Hall) -> list[tuple[str, str]]:
     return [(row["tool"], row["status"]) for row in rows]
 
 
-@pytest.mark.req("P4", "S7", "V4")
+@pytest.mark.req("S7", "V4")
 async def test_yes_answers_the_question_just_asked(hall: Hall) -> None:
     alarm = await hall.alarm()
     answer = await hall.say("yes")
@@ -70,7 +70,7 @@ async def test_an_answer_to_nothing_is_said_to_be_one(hall: Hall, answer: str) -
     assert await hall.said() == ["I have not asked anything."]
 
 
-@pytest.mark.req("V4", "X5")
+@pytest.mark.req("V4")
 async def test_a_write_wants_its_keyword_and_stays_open_for_it(hall: Hall) -> None:
     asked = await hall.say(SET_FAN)
     too_little = await hall.turn((await hall.say("yes")).turn_id)
@@ -110,7 +110,6 @@ async def test_a_single_question_may_be_answered_late(hall: Hall) -> None:
 
 
 @pytest.mark.req("V4")
-@pytest.mark.field("FC-B01")
 async def test_a_clock_set_back_makes_no_old_question_a_new_one(hall: Hall) -> None:
     for alarm in ({}, LOW_PRESSURE):
         await hall.alarm(**alarm)

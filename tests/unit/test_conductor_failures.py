@@ -93,8 +93,6 @@ async def test_an_alarm_the_plant_model_has_lost_is_told_of(tmp_path: Path) -> N
         assert await hall.said() == ["That did not work. the plant model has no alarm motor_3_over_temperature"]
 
 
-@pytest.mark.req("R9")
-@pytest.mark.field("FC-D01")
 async def test_a_full_card_delays_a_turn_and_loses_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     async with open_hall(tmp_path, is_open=False) as hall:
@@ -119,7 +117,7 @@ def leave_no_page(tx: Transaction) -> None:
     tx.execute(f"PRAGMA max_page_count = {used}").fetchall()
 
 
-@pytest.mark.req("R9", "R1")
+@pytest.mark.req("R1")
 async def test_a_turn_that_could_not_be_written_on_goes_on_from_the_ledger(tmp_path: Path) -> None:
     async with open_hall(tmp_path, change=breaking(Unavailable("the storage does not answer"))) as hall:
         admission = await hall.say(ASK_TEMPERATURE)

@@ -53,7 +53,7 @@ def core_of(hall: Hall) -> RunningCore:
     )
 
 
-@pytest.mark.req("R8", "O2")
+@pytest.mark.req("R8")
 async def test_the_status_names_what_is_degraded(hall: Hall, core: RunningCore) -> None:
     hall.degraded.mark("mqtt", "refused")
     assert core.status() == {
@@ -63,7 +63,6 @@ async def test_the_status_names_what_is_degraded(hall: Hall, core: RunningCore) 
     json.dumps(core.status())
 
 
-@pytest.mark.req("P2", "O2")
 async def test_a_typed_sentence_is_answered(core: RunningCore) -> None:
     answer = await core.ask(ASK_TEMPERATURE, "en", wait_s=10)
     assert answer["replies"] == ["The temperature of motor 3 is 94 degrees Celsius."]
@@ -72,7 +71,7 @@ async def test_a_typed_sentence_is_answered(core: RunningCore) -> None:
     json.dumps(answer)
 
 
-@pytest.mark.req("V4", "O2")
+@pytest.mark.req("V4")
 async def test_an_answer_shows_only_what_came_of_it(hall: Hall, core: RunningCore) -> None:
     asked = await core.ask(SET_FAN, "en", wait_s=10)
     assert (asked["state"], asked["replies"]) == ("confirming", ["Set the fan speed of motor 3 to 80 percent. Say yes, confirm."])
@@ -81,7 +80,7 @@ async def test_an_answer_shows_only_what_came_of_it(hall: Hall, core: RunningCor
     assert (answered["turn"], answered["replies"]) == (asked["turn"], ["The fan speed of motor 3 is now 80 percent."])
 
 
-@pytest.mark.req("O2", "R1")
+@pytest.mark.req("R1")
 @pytest.mark.parametrize("wait_s", [0, 0.05])
 async def test_who_does_not_wait_is_told_how_far_it_is(hall: Hall, core: RunningCore, wait_s: float) -> None:
     hall.bus.open_gate.clear()
@@ -92,13 +91,11 @@ async def test_who_does_not_wait_is_told_how_far_it_is(hall: Hall, core: Running
     assert ended.outcome == "done"
 
 
-@pytest.mark.req("O2")
 async def test_many_may_wait_at_once(core: RunningCore) -> None:
     answers = await asyncio.gather(*(core.ask(ASK_TEMPERATURE, "en", wait_s=10) for _ in range(5)))
     assert {answer["outcome"] for answer in answers} == {"done"} and len({answer["turn"] for answer in answers}) == 5
 
 
-@pytest.mark.req("O2", "V5")
 async def test_speaking_is_a_delivery_like_any_other(hall: Hall, core: RunningCore) -> None:
     spoken = await core.speak("Lunch.", "en")
     row = await hall.bench.one("SELECT * FROM delivery")
@@ -107,8 +104,6 @@ async def test_speaking_is_a_delivery_like_any_other(hall: Hall, core: RunningCo
     assert hall.delivered == 1
 
 
-@pytest.mark.req("F2", "O2")
-@pytest.mark.field("FC-F03")
 async def test_tags_are_shown_with_their_wire_address(hall: Hall, core: RunningCore) -> None:
     (fan,) = await core.read_tags(["motor_3.fan_speed"])
     assert fan == {
@@ -123,7 +118,6 @@ async def test_tags_are_shown_with_their_wire_address(hall: Hall, core: RunningC
     json.dumps([fan, lost, *everything])
 
 
-@pytest.mark.req("O2")
 async def test_a_tag_that_is_not_there_is_refused(core: RunningCore) -> None:
     with pytest.raises(Refused, match=r"motor_9\.speed"):
         await core.read_tags(["motor_3.load", "motor_9.speed"])
@@ -145,7 +139,7 @@ async def unknown_write(hall: Hall) -> str:
     return str(effect["action_id"])
 
 
-@pytest.mark.req("R2", "T7", "O2")
+@pytest.mark.req("R2", "T7")
 @pytest.mark.parametrize(("verdict", "status"), [("done", "applied"), ("not-done", "none")])
 async def test_a_person_settles_an_unknown_effect_once(hall: Hall, core: RunningCore, verdict: str, status: str) -> None:
     action_id = await unknown_write(hall)
@@ -160,7 +154,7 @@ async def test_a_person_settles_an_unknown_effect_once(hall: Hall, core: Running
     assert len(hall.bus.writes) == 1
 
 
-@pytest.mark.req("R2", "O2")
+@pytest.mark.req("R2")
 async def test_a_person_settles_an_unknown_admission(hall: Hall, core: RunningCore) -> None:
     ended = await hall.say("help")
     bench = hall.bench
@@ -183,7 +177,6 @@ async def test_a_person_settles_an_unknown_admission(hall: Hall, core: RunningCo
         await core.settle(identity, "interrupted", "", "ana")
 
 
-@pytest.mark.req("O2")
 @pytest.mark.parametrize("verdict", ["done", "interrupted"])
 async def test_what_does_not_exist_cannot_be_settled(core: RunningCore, verdict: str) -> None:
     with pytest.raises(Refused):

@@ -58,7 +58,7 @@ async def acknowledge(bench: Bench) -> None:
 
 
 # alarms ---------------------------------------------------------------------------------------------------------------
-@pytest.mark.req("R1", "F7", "P2")
+@pytest.mark.req("R1", "F7")
 async def test_an_alarm_is_admitted_with_its_state(bench: Bench) -> None:
     admitted = await door_of(bench).admit(HOT)
     admission = admitted.admission
@@ -76,7 +76,7 @@ async def test_an_alarm_is_admitted_with_its_state(bench: Bench) -> None:
     assert await bench.kinds(OperationLane.P0) == ["alarm.raised"]
 
 
-@pytest.mark.req("F5", "F7")
+@pytest.mark.req("F7")
 @pytest.mark.field("FC-F17")
 async def test_a_resend_changes_nothing(bench: Bench) -> None:
     door = door_of(bench)
@@ -98,7 +98,7 @@ async def test_the_same_activation_with_another_value_is_refused(bench: Bench) -
     assert len(await bench.rows("SELECT * FROM admission")) == 1
 
 
-@pytest.mark.req("F6")
+@pytest.mark.req("F7")
 @pytest.mark.parametrize(("acknowledged", "after"), [(False, AlarmState.RETURNED_UNACKNOWLEDGED), (True, AlarmState.NORMAL)])
 async def test_a_clear_ends_the_activation_it_names(bench: Bench, acknowledged: bool, after: AlarmState) -> None:
     door = door_of(bench)
@@ -114,7 +114,7 @@ async def test_a_clear_ends_the_activation_it_names(bench: Bench, acknowledged: 
     assert len(await bench.rows("SELECT * FROM admission")) == 3
 
 
-@pytest.mark.req("F6", "F7")
+@pytest.mark.req("F7")
 @pytest.mark.parametrize("acknowledged", [False, True])
 async def test_a_clear_before_its_raise_is_an_activation_that_is_over(bench: Bench, acknowledged: bool) -> None:
     door = door_of(bench)
@@ -131,7 +131,6 @@ async def test_a_clear_before_its_raise_is_an_activation_that_is_over(bench: Ben
 
 
 @pytest.mark.req("R1")
-@pytest.mark.field("FC-R12")
 @pytest.mark.parametrize("fails", ["the alarm's row", "the admission"])
 async def test_the_alarm_and_its_admission_stand_or_fall_together(bench: Bench, fails: str) -> None:
     def no_state(state: AlarmState, action: AlarmAction) -> AlarmState:
@@ -156,7 +155,7 @@ async def test_events_without_value_or_time_are_taken_too(bench: Bench) -> None:
 
 
 # people ---------------------------------------------------------------------------------------------------------------
-@pytest.mark.req("R1", "P2")
+@pytest.mark.req("R1")
 @pytest.mark.field("FC-R04")
 async def test_an_utterance_is_admitted_once(bench: Bench) -> None:
     door = VoiceDoor(gate_of(bench))
@@ -170,7 +169,7 @@ async def test_an_utterance_is_admitted_once(bench: Bench) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.req("R1", "P2")
+@pytest.mark.req("R1")
 async def test_typing_the_same_twice_means_it_twice(bench: Bench) -> None:
     door = ConsoleDoor(gate_of(bench), bench.ids)
     typed: list[Admission] = [(await door.admit("yes", "en", by)).admission for by in ("ana", "ana", "bo")]

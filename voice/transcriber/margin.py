@@ -68,6 +68,13 @@ def worst_stretch(segments: Sequence[Segment], free: Sequence[float]) -> Fit | N
     return worst
 
 
+def left_over(segments: Sequence[Segment], free: Sequence[float]) -> float:
+    """Return how much sound the words leave unexplained: nats by which the worst filler between or beside them fits worse than
+    free phonemes. Silence and noise are fillers that fit; speech that was passed over as noise is one that does not."""
+    fillers = [s for s in segments if s.is_filler and s.last + 1 < len(free) and s.last > s.first]
+    return min((s.score - (free[s.last + 1] - free[s.first]) for s in fillers), default=0.0)
+
+
 def confidence(margin: float, threshold: float) -> float:
     """Map a margin to 0..1 with 0.5 at the threshold; one nat a frame is one unit of the logistic curve."""
     return round(1 / (1 + math.exp(max(-50.0, min(50.0, threshold - margin)))), 3)

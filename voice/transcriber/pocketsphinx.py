@@ -19,7 +19,7 @@ from typing import Any
 from appliance.contracts.errors import ConfigError, Malformed
 from appliance.contracts.speech import Grammar
 from voice.transcriber import Hypothesis, UnknownWord
-from voice.transcriber.margin import Segment, confidence, free_fit, worst_stretch
+from voice.transcriber.margin import Fit, Segment, confidence, free_fit, left_over, worst_stretch
 
 _SUPPLEMENT = Path(__file__).with_name("supplement.dict")
 _VARIANT = re.compile(r"\(\d+\)$")  # cmudict marks further pronunciations of a word as word(2)
@@ -30,7 +30,10 @@ _CEPSTRAL_MEAN = "52.15,-0.08,-4.24,-1.76,-3.22,-2.71,0.46,-4.78,-2.21,4.99,1.56
 """Mean of the features over speech at -20 dBFS behind Speex. With the engine's own start value (40,3,-1) 83 of 120 commands were
 right, with this one 120; speech 12 dB quieter loses 5 of them. Set before every utterance: what was heard before (a hammer, an
 hour of nothing) has no say in what is heard now."""
-_ANSWER_EXTRA = 0.8  # chatter forced onto yes and no, which are short, reaches -2.5; real answers at 15 dB stay above -1.9
+_ANSWER_EXTRA = 1.1  # chatter forced onto yes and no, which are short, reaches -2.4; 30 answers at >= 10 dB stayed above -2.2
+_LEFT_OVER = -200.0  # nats; 190 commands at 10 dB and better stayed above -132, passed over speech goes to -457
+_UNHEARD = "unheard"  # stands in the grammar for words without a pronunciation; sounds like nothing anybody says
+_UNHEARD_PHONES = "ZH OY ZH OY ZH OY ZH OY ZH OY ZH OY ZH OY ZH OY"
 
 
 class PocketsphinxTranscriber:
@@ -56,7 +59,7 @@ class PocketsphinxTranscriber:
         self.unknown: Sequence[UnknownWord] = [UnknownWord(w, _near(w, known)) for w in missing]
         with tempfile.NamedTemporaryFile("w", suffix=".dict", encoding="utf-8") as dictionary:
             # only the grammar's words: 150 instead of 134,000 make each decoder small and quick to load
-            dictionary.writelines(lines)
+            dictionary.writelines([f"{_UNHEARD} {_UNHEARD_PHONES}\n", *lines])
             dictionary.flush()
 
             def decoder() -> Any:
@@ -86,8 +89,7 @@ class PocketsphinxTranscriber:
         for decoder in self._running:
             decoder.end_utt()
         free = free_fit(_segments(self._phonemes, _SCORE_SCALE), self._phonemes.n_frames())
-        fits = {d: (_text(d), fit) for d in self._running if (fit := worst_stretch(_segments(d, 1), free)) is not None}
-        fits.pop(self._phonemes, None)
+        fits = {d: found for d in self._running if d is not self._phonemes and (found := _found(d, free)) is not None}
         answer = fits[self._answers][0] if self._answers in fits else None
         self._running = []
         if not fits:
@@ -98,6 +100,16 @@ class PocketsphinxTranscriber:
         if best.margin < needed:
             return Hypothesis("", confidence(best.margin, needed), {**facts, "rejected": text})
         return Hypothesis(text, confidence(best.margin, needed), facts)
+
+
+def _found(decoder: Any, free: Sequence[float]) -> tuple[str, Fit] | None:
+    """Return what a decoder heard and how well it fits; None when it heard nothing, or only a part of what was said."""
+    segments = _segments(decoder, 1)
+    fit = worst_stretch(segments, free)
+    text = _text(decoder)
+    if fit is None or _UNHEARD in text.split() or left_over(segments, free) < _LEFT_OVER:
+        return None
+    return text, fit
 
 
 def _load_jsgf(decoder: Any, jsgf: str, key: str) -> None:
@@ -144,9 +156,12 @@ def _near(word: str, known: set[str]) -> tuple[str, ...]:
 
 
 def _without(jsgf: str, missing: Iterable[str]) -> str:
-    """Replace words nobody can pronounce by JSGF's <VOID>: what contains them cannot be said, all else can."""
+    """Put a word nobody says in place of those without a pronunciation: sentences with them are not heard, all others are.
+
+    JSGF has <VOID> for this, but with dead ends in a grammar pocketsphinx gives up sentences that were heard well.
+    """
     if not jsgf.startswith("#JSGF"):
         raise Malformed("a grammar must begin with #JSGF")
     for word in missing:
-        jsgf = re.sub(rf"(?<![\w<'.-]){re.escape(word)}(?![\w>'.-])", "<VOID>", jsgf)
+        jsgf = re.sub(rf"(?<![\w<'.-]){re.escape(word)}(?![\w>'.-])", _UNHEARD, jsgf)
     return jsgf
