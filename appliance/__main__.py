@@ -45,19 +45,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(folder: Path) -> int:
-    """Serve until told to stop. Raises ConfigError when neither the configuration nor its last good copy can be used."""
+    """Serve until told to stop.
+
+    Raises:
+        ConfigError: neither the configuration nor its last good copy can be used, or the data folder cannot.
+        FloorhandError: what ended the service, one named problem even when several parts met it at once.
+    """
     import asyncio
     import os
 
+    from appliance.data_folder import FILES_UMASK, first_fault, prepare_data_folder, storage_fault
     from appliance.foundation.log import start_logging
     from appliance.settings_last_good import settings_for_service
 
+    os.umask(FILES_UMASK)
     start_logging("info")
     settings = settings_for_service(folder, os.environ)
     start_logging(settings.log_level)
+    prepare_data_folder(settings.data_dir)
     from appliance.app import serve
 
-    return asyncio.run(serve(settings))
+    try:
+        return asyncio.run(serve(settings))
+    except BaseExceptionGroup as group:
+        if (fault := first_fault(group, settings.data_dir)) is None:
+            raise
+        raise fault from group
+    except OSError as error:
+        if (fault := storage_fault(error, settings.data_dir)) is None:
+            raise
+        raise fault from error
 
 
 def _coordinate(given: Mapping[str, Any]) -> int:

@@ -150,6 +150,7 @@ class Appliance:
         stack.push_async_callback(self.field_bus.close)
         self.voice = VoiceLink(settings.voice, settings.socket.parent, clock, opened.ids, degraded)
         self.dispatcher = Dispatcher(ledger, clock, self.voice, self.wording)
+        ledger.on_trouble = lambda why: degraded.mark("ledger", why) if why else degraded.clear("ledger")
         self._written = asyncio.Event()
         ledger.on_commit(self._written.set)
         self.voice.ready_listeners.append(self.dispatcher.voice_ready)
@@ -234,7 +235,12 @@ class Appliance:
             "memory_knows_likeness": lambda: self.opened.memory.knows_likeness,
         }
         self.local_api = LocalApi(
-            core, self.ledger, lambda: read_vitals(settings.data_dir).to_json(), path=settings.socket, language=settings.language
+            core,
+            self.ledger,
+            lambda: read_vitals(settings.data_dir).to_json(),
+            path=settings.socket,
+            language=settings.language,
+            languages=settings.languages,
         )
 
     def _build_sync(self, stack: contextlib.AsyncExitStack) -> None:

@@ -185,17 +185,21 @@ class Conductor:
         self._delivered()
 
     async def tell_recovered(self, resumed: int, suspended: Sequence[Turn]) -> None:
-        """Say, after a restart, that work goes on, and of which work it does not (R4)."""
+        """Say, after a restart, that work goes on (once, however many restarts it took), and which work does not (R4)."""
+        restarted = self._rooms.wording.reply("restarted", self._language)
 
         def queue(tx: Transaction) -> None:
-            if resumed:
+            if resumed and not deliveries.is_waiting(tx, restarted):
                 self._saying("restarted", None, self._language, PRIORITY_RESUME)(tx)
             for turn in suspended:
                 self._saying("put_aside", turn, turn.language, PRIORITY_RESUME)(tx)
 
-        if resumed or suspended:
-            await self._rooms.ledger.transaction(queue)
-            self._delivered()
+        try:
+            if resumed or suspended:
+                await self._rooms.ledger.transaction(queue)
+                self._delivered()
+        except Unavailable as error:  # a full card: what goes on goes on without these words
+            log.warning("recovery.not_said", extra={"why": error.message})
 
     async def abandon_unanswered(self) -> None:
         """Look now and then, for ever, for questions that nobody answered within the limit (S7), and say that they ended."""

@@ -25,6 +25,8 @@ from appliance.session.turns import Turns
 from appliance.store import admissions, deliveries, effects
 from appliance.version import VERSION
 
+_SEE_UNKNOWNS = "`floorhand unknowns list` shows what waits to be settled."
+
 
 @dataclass(slots=True)
 class Standing:
@@ -103,6 +105,7 @@ class RunningCore:
             "turn": turn_id,
             "state": turn.state if turn else None,
             "intent": turn.intent if turn else None,
+            "failure": turn.failure if turn else "",
             "replies": [f"{r['lead']} {r['text']}".strip() for r in said],
         }
 
@@ -166,12 +169,13 @@ class RunningCore:
             settled = await self._runner.settle_effect(identity, cast(Literal["done", "not-done"], verdict), note, by)
             return {"id": identity, "kind": "effect", "status": settled.status, "settled_by": settled.settled_by}
         if verdict != "interrupted":
-            raise Refused(f"there is no unknown effect {identity}; an admission is settled as interrupted", id=identity)
+            message = f"there is no unknown effect {identity}; an admission is settled as interrupted"
+            raise Refused(message, id=identity, cure=_SEE_UNKNOWNS)
 
         def work(tx: Transaction) -> Admission:
             found = admissions.by_id(tx, identity)
             if found.status != "unknown":
-                raise Refused(f"{identity} is {found.status}, not unknown", id=identity)
+                raise Refused(f"{identity} is {found.status}, not unknown", id=identity, cure=_SEE_UNKNOWNS)
             return admissions.settle(tx, self._clock, identity, Outcome.INTERRUPTED, by=by)
 
         done = await self._ledger.transaction(work)

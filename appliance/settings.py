@@ -7,6 +7,7 @@ configuration folder.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -170,7 +171,7 @@ def build_settings(folder: Path, base: Path, environ: Mapping[str, str]) -> Sett
     faults = [*appliance.faults, *policies.faults, *plant.faults]
     if faults or own is None or rules is None or model is None:
         raise ConfigFaults(faults)
-    present = {name: str(path) for name, path in _model_places(own).items() if path.exists()}
+    present = {name: str(path) for name, path in _model_places(own).items() if os.path.exists(path)}  # noqa: PTH110 - pathlib raises where one may not look
     voice = own.voice.model_copy(update={"language": own.language, "models": present})
     return Settings.model_construct(**_fields(own) | {"voice": voice}, **_fields(rules), folder=folder, plant=model)
 
@@ -222,7 +223,7 @@ def _check_places(own: ApplianceSettings, folder: Path, document: Document) -> N
 
 def _model_places(own: ApplianceSettings) -> dict[str, Path]:
     fetched = own.data_dir / MODELS_FOLDER
-    found = sorted(path for path in fetched.iterdir() if not path.name.startswith(".")) if fetched.is_dir() else []
+    found = sorted(path for path in fetched.iterdir() if not path.name.startswith(".")) if os.path.isdir(fetched) else []  # noqa: PTH112 - pathlib raises where one may not look
     return {path.name: path for path in found} | {name: model.path or fetched / name for name, model in own.models.items()}
 
 

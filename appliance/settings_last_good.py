@@ -59,7 +59,7 @@ def check_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
 def settings_for_service(folder: Path, environ: Mapping[str, str]) -> Settings:
     """Return sound settings to run with: the configuration's, else those of the last good copy with ``config_fault`` set.
 
-    A sound configuration becomes the last good copy.
+    A sound configuration becomes the last good copy; when it cannot be kept, that is a warning.
 
     Raises:
         ConfigError: broken, and there is no copy (or the copy cannot be used any more).
@@ -68,12 +68,15 @@ def settings_for_service(folder: Path, environ: Mapping[str, str]) -> Settings:
         settings = check_settings(folder, environ)
     except ConfigError as fault:
         kept = find_data_dir(folder, environ) / _KEPT
-        if not kept.is_dir():
+        if not os.path.isdir(kept):  # noqa: PTH112 - pathlib raises where one may not look
             raise
         log.error("config.broken", extra={"fault": fault.message, "running_with": str(kept)})
         settings = build_settings(kept, folder.resolve().parent, environ_of(folder, environ))
         return settings.model_copy(update={"config_fault": fault.message})
-    keep_last_good(settings)
+    try:
+        keep_last_good(settings)
+    except OSError as error:
+        log.warning("config.not_kept", extra={"folder": str(settings.data_dir), "why": str(error)})
     return settings
 
 
@@ -81,11 +84,14 @@ def keep_last_good(settings: Settings) -> None:
     """Copy the configuration into the data folder; nothing is written when the copy is the same already.
 
     The files are copied as written: what variables hold is not in them.
+
+    Raises:
+        OSError: the data folder cannot be written; what was kept before still is.
     """
     place = settings.data_dir / _KEPT
     if place.is_dir() and _is_same(settings.folder, place):
         return
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    settings.data_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
     draft, before = place.with_name(f"{_KEPT}.new"), place.with_name(f"{_KEPT}.before")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(mode=0o700)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
+from shlex import quote
 
 import httpx
 
@@ -22,7 +24,8 @@ _TROUBLE = {"/overheat": ("overheat", "motor_3"), "/pressure": ("pressure_drop",
 
 async def talk(site: Site) -> None:
     """Read lines until end of input; what the core says is printed as it leaves the speaker."""
-    print(f"{HELP}\n  microphone folder: {site.microphone}\n  speech so far:     {site.speech}\n", flush=True)
+    places = f"  microphone folder: {site.microphone}\n  speech so far:     {site.speech}"
+    print(f"{HELP}\n{places}\n{elsewhere(site.data)}\n", flush=True)
     watching = asyncio.create_task(_print_speech(site))
     try:
         while line := await asyncio.to_thread(sys.stdin.readline):
@@ -32,6 +35,12 @@ async def talk(site: Site) -> None:
                 await _obey(site, line.strip())
     finally:
         watching.cancel()
+
+
+def elsewhere(data: Path) -> str:
+    """Return what to type in another shell so that ``floorhand`` finds the site whose data folder this is."""
+    line = f"export FLOORHAND_DATA={quote(str(data.resolve()))}"
+    return f"For `floorhand status` and the like in another shell, type there first:\n  {line}"
 
 
 async def _obey(site: Site, line: str) -> None:
@@ -53,7 +62,7 @@ async def _obey(site: Site, line: str) -> None:
         case "/status":
             print(await site.client.get("/v1/status"), flush=True)
         case _ if line.startswith("/"):
-            print(HELP, flush=True)
+            print(f"{HELP}\n{elsewhere(site.data)}", flush=True)
         case _:
             answer = await site.client.post("/v1/ask", {"text": line, "wait_s": 30.0})
             print(f"  [{answer['intent']} -> {answer['state']}]", flush=True)

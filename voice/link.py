@@ -32,7 +32,6 @@ _ROOT = str(Path(__file__).resolve().parents[1])  # where the package is, instal
 _CONNECT_WITHIN_S = 30.0  # importing the libraries on a slow card
 _PING_EVERY_S = 1.0
 _PING_EVERY_UNTIL_HEARING_S = 0.2
-_SILENT_S = 10.0  # no answer, or an ear that does not move, for so long: start anew
 _END_WITHIN_S = 3.0
 _STEADY_S = 60.0  # a process that ran this long has recovered: its backoff starts anew
 _UTTERANCES = 64  # waiting for the core; the oldest goes, because what was said long ago must not act now
@@ -40,7 +39,12 @@ _REFUSALS: Mapping[str, type[FloorhandError]] = {"malformed": Malformed, "refuse
 
 
 class VoiceLink:
-    """Implements the ports Mouth and Ears on a voice process of its own."""
+    """Implements the ports Mouth and Ears on a voice process of its own.
+
+    ``silent_s`` is how long the process may give no answer, or its ear not move, before it is started anew.
+    """
+
+    silent_s = 10.0
 
     def __init__(self, settings: VoiceSettings, runtime_dir: Path, clock: Clock, ids: IdSource, degraded: Degraded) -> None:
         """``runtime_dir`` gets the socket and the settings of the process. ``ready_listeners`` are told when it can speak."""
@@ -156,7 +160,7 @@ class VoiceLink:
             self._send(Event(wire.PING))
             await asyncio.sleep(_PING_EVERY_S if self._state.get("hearing") else _PING_EVERY_UNTIL_HEARING_S)
             silent_s = (self._clock.monotonic_ns() - self._answered_mono_ns) / 1e9
-            if max(silent_s, float(self._state.get("ear_still_s", 0.0))) > _SILENT_S:
+            if max(silent_s, float(self._state.get("ear_still_s", 0.0))) > self.silent_s:
                 log.warning("voice.stuck", extra={"silent_s": round(silent_s, 1), "state": dict(self._state)})
                 return
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 from wyoming.event import Event
@@ -16,6 +16,7 @@ from wyoming.event import Event
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.speech import FRAME_MS, Utterance
 from voice import wire
+from voice.denoise import Denoiser
 from voice.dialogue import DialogueEvent, DialogueState, Floor
 from voice.endpointing import Endpointer, EndReason
 from voice.frames import Frame
@@ -43,18 +44,6 @@ class WakeWord(Protocol):
 
     def forget(self) -> None:
         """Start anew."""
-        ...
-
-
-class Denoiser(Protocol):
-    """Takes noise out of frames."""
-
-    def begin(self, before: Iterable[bytes]) -> list[bytes]:
-        """Learn the noise from the frames before an utterance; return them without it."""
-        ...
-
-    def clean(self, pcm: bytes) -> bytes:
-        """Return the frame without its noise."""
         ...
 
 

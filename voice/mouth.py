@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _RENDER_WITHIN_S = 30.0  # a sentence on the slowest machine, with the voice still being loaded
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Speech:
     """One delivery to say. ``is_stopped`` is set from outside."""
 
@@ -62,13 +62,13 @@ class Mouth:
         self._longest_wait_s = settings.endpointing.hard_cap_s + settings.endpointing.silence_after_wake_s
         self._first_reopen_s, self._longest_reopen_s = settings.first_reopen_s, settings.longest_reopen_s
         self._queue: queue.Queue[Speech | None] = queue.Queue()
-        self._current: Speech | None = None
+        self._unsaid: list[Speech] = []  # the one being said, and those in the queue
         self._thread = threading.Thread(target=self._run, name="mouth", daemon=True)
 
     @property
     def is_speaking(self) -> bool:
-        """Whether a delivery is being said."""
-        return self._current is not None
+        """Whether a delivery is being said, or waits to be."""
+        return bool(self._unsaid)
 
     def start(self) -> None:
         """Start the thread."""
@@ -84,14 +84,14 @@ class Mouth:
 
     def say(self, speech: Speech) -> None:
         """Queue a delivery; how it went comes as ``played`` or ``error``."""
+        self._unsaid.append(speech)
         self._queue.put(speech)
 
     def cut(self) -> None:
-        """Stop what is being said. It counts as played: somebody who was there wanted no more of it."""
-        current = self._current
-        if current is not None:
-            current.is_stopped = True
-            self._speaker.cut()
+        """Stop what is being said and what waits. It counts as played: somebody who was there wanted no more of it."""
+        for speech in list(self._unsaid):
+            speech.is_stopped = True
+        self._speaker.cut()
 
     def _next(self) -> Speech | None:
         """Wait for the next delivery; meanwhile look now and then for a loudspeaker that is missing."""
@@ -105,7 +105,6 @@ class Mouth:
     def _run(self) -> None:
         self._speaker.probe()
         while (speech := self._next()) is not None:
-            self._current = speech
             first_mono_ns: list[int] = []
             try:
                 self._speak(speech, first_mono_ns)
@@ -114,7 +113,7 @@ class Mouth:
             except TimeoutError:
                 self._fail(speech, FloorhandError("the voice takes too long"), may_have_played=bool(first_mono_ns))
             finally:
-                self._current = None
+                self._unsaid.remove(speech)
 
     def _speak(self, speech: Speech, first_mono_ns: list[int]) -> None:
         parts = sentences(speech.lead, speech.language) + sentences(speech.text, speech.language)

@@ -42,7 +42,9 @@ class VoiceServer:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._outbound: asyncio.Queue[Event] = asyncio.Queue(1_000)
-        self._has_client = False
+        self._client_writer: asyncio.StreamWriter | None = None
+        self._no_client = asyncio.Event()
+        self._no_client.set()
         self.service: VoiceService
 
     def emit(self, event: Event) -> None:
@@ -54,9 +56,12 @@ class VoiceServer:
         with _listening_on(path) as listening:
             async with await asyncio.start_unix_server(self._client, sock=listening, limit=_LIMIT_BYTES):
                 await stopping.wait()
+                if self._client_writer is not None:
+                    self._client_writer.close()
+                await self._no_client.wait()
 
     def _put(self, event: Event) -> None:
-        if not self._has_client or self._outbound.full():
+        if self._client_writer is None or self._outbound.full():
             if event.type == wire.TRANSCRIPT:
                 log.warning("voice.transcript_lost", extra={"utterance": event.data["id"]})
             return
@@ -64,16 +69,18 @@ class VoiceServer:
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if self._has_client:
+            if self._client_writer is not None:
                 await async_write_event(wire.error_event("another client is connected", "owned_elsewhere"), writer)
                 return
-            self._has_client = True
+            self._client_writer = writer
+            self._no_client.clear()
             sending = asyncio.create_task(self._send(writer))
             try:
                 while (event := await async_read_event(reader)) is not None:
                     await self._handle(event)
             finally:
-                self._has_client = False
+                self._client_writer = None
+                self._no_client.set()
                 sending.cancel()
                 self.service.forget_client()
                 while not self._outbound.empty():

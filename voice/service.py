@@ -146,14 +146,14 @@ class VoiceService:
 
     def _make_listener(self) -> Listener:
         """Load what hears; runs in the ear's thread, which alone uses it."""
-        from voice.denoise import SpeexDenoiser
+        from voice.denoise import choose_denoiser
         from voice.voice_activity import SileroDetector
         from voice.wake_word import MicroWakeWord
 
         listener = Listener(
             self._settings, self._clock, self._ids,
             floor=self._floor, half_duplex=self._half_duplex, wake_word=MicroWakeWord(self._settings),
-            detector=SileroDetector(), denoiser=SpeexDenoiser(), emit=self._emit,
+            detector=SileroDetector(), denoiser=choose_denoiser(), emit=self._emit,
         )  # fmt: skip
         listener.expect(self._is_confirming)
         listener.use(self._transcriber)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -85,7 +86,7 @@ def ask(
     else:
         for reply in answer.get("replies", []):
             paper.say(str(reply))
-        paper.say(f"({answer['turn'] or 'no turn yet'}: {answer['state'] or 'waiting'})")
+        paper.say(_how_far(answer))
     return PROBLEM if answer["outcome"] in ("failed", "refused") else OK
 
 
@@ -96,3 +97,12 @@ def speak(context: typer.Context, text: Text, config: Config, language: Language
         paper.show_json(delivery)
     else:
         paper.say(f"queued as {delivery['delivery']}")
+
+
+def _how_far(answer: Mapping[str, Any]) -> str:
+    """Say how it ended and, if badly, why; or how far it is."""
+    if answer["status"] != "terminal":
+        return f"({answer['turn'] or 'no turn yet'}: {answer['state'] or 'waiting'})"
+    ended = f"{answer['turn'] or 'no turn'}: {answer['state'] or 'ended'}, {answer['outcome']}"
+    why = answer.get("failure") or ("the service's log says why" if answer["outcome"] == "failed" else "")
+    return f"({ended}: {why})" if why else f"({ended})"

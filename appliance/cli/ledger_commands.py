@@ -11,6 +11,7 @@ import typer
 
 from appliance.cli import paper
 from appliance.cli.options import AsJson, Config, Limit, service_of
+from appliance.cli.service import segment
 
 _ACTIONS = {"position": "#", "step_id": "step", "tool": "tool", "state": "state", "result": "result"}
 _EFFECTS = {"action_id": "action", "tool": "tool", "status": "effect", "was_unknown": "was unknown", "settled_by": "settled by"}
@@ -105,7 +106,7 @@ def show_turn(
     context: typer.Context, turn: Annotated[str, typer.Argument(help="Turn id.")], config: Config, as_json: AsJson = False
 ) -> None:
     """Show one turn whole: its actions, effects and what was said."""
-    found = service_of(context, config).get(f"/v1/turns/{turn}")
+    found = service_of(context, config).get(f"/v1/turns/{segment(turn)}")
     if as_json:
         paper.show_json(found)
         return
@@ -139,7 +140,7 @@ def settle_unknown(
 ) -> None:
     """Say how an unknown ended. Your name is recorded with it."""
     body = {"verdict": str(verdict), "note": note, "by": getpass.getuser()}
-    settled = service_of(context, config).post(f"/v1/unknowns/{identity}/settle", body)
+    settled = service_of(context, config).post(f"/v1/unknowns/{segment(identity)}/settle", body)
     if as_json:
         paper.show_json(settled)
     else:

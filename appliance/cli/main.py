@@ -45,7 +45,7 @@ def run_cli(actions: LocalActions, arguments: Sequence[str]) -> int:
         _tell(error.code, error.message, error.cure, error.facts, as_json=as_json)
         return error.exit_code
     except FloorhandError as error:
-        _tell(error.code, error.message, "", error.facts, as_json=as_json)
+        _tell(error.code, error.message, error.cure, error.facts, as_json=as_json)
         return exit_code_of(error)
     return ended if isinstance(ended, int) else OK
 
@@ -54,5 +54,5 @@ def _tell(code: str, message: str, cure: str, facts: object, *, as_json: bool) -
     if as_json:
         paper.show_json({"error": {"code": code, "message": message, "cure": cure, "facts": facts}})
     sys.stderr.write(f"{message}\n")
-    if cure:
+    if cure and cure not in message:  # a ConfigError's message names its cure already
         sys.stderr.write(f"{cure}\n")

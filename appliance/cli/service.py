@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -69,5 +70,10 @@ def _refusal(answer: httpx.Response) -> CommandFault:
         told = answer.json()
     except ValueError:
         return CommandFault(exit_code, "http", f"the service answered {answer.status_code}")
-    cure = f"Try again in {answer.headers['Retry-After']} s." if "Retry-After" in answer.headers else ""
-    return CommandFault(exit_code, told.get("code", "http"), told.get("message", answer.reason_phrase), cure, told.get("facts"))
+    message, cure = told.get("message", answer.reason_phrase), told.get("cure", "")
+    return CommandFault(exit_code, told.get("code", "http"), message, cure, told.get("facts"))
+
+
+def segment(identity: str) -> str:
+    """Return an id as one part of an address, whatever is in it. Dots too: an id ``..`` must not climb."""
+    return quote(identity, safe="").replace(".", "%2E")

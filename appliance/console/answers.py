@@ -1,4 +1,4 @@
-"""Our errors as HTTP answers: ``{"code", "message", "facts"}`` with a status that says what the caller may do."""
+"""Our errors as HTTP answers: ``{"code", "message", "cure", "facts"}`` with a status that says what the caller may do."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ _STATUS: tuple[tuple[type[FloorhandError], int], ...] = (
     (Corrupt, 500),
     (FloorhandError, 500),
 )
+_ADDRESSES = "/v1/openapi.json describes every address and its values"
 
 
 def add_error_answers(api: FastAPI) -> None:
@@ -40,27 +41,31 @@ def add_error_answers(api: FastAPI) -> None:
     async def ours(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, FloorhandError)
         status = next(number for kind, number in _STATUS if isinstance(error, kind))
-        headers = {}
+        headers, cure = {}, error.cure
         if isinstance(error, Unavailable):
             headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
-        return _answer(status, error.code, error.message, error.facts, headers)
+            cure = cure or f"Try again in {headers['Retry-After']} s."
+        return _answer(status, error.code, error.message, cure, error.facts, headers)
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         faults = [{"key": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in error.errors()]
         message = "; ".join(f"{each['key']}: {each['message']}" for each in faults)
-        return _answer(422, Malformed.code, message, {"faults": faults}, {})
+        return _answer(422, Malformed.code, message, f"Correct what is named; {_ADDRESSES}.", {"faults": faults}, {})
 
     async def other(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http")
-        return _answer(error.status_code, code, f"{request.method} {request.url.path}: {error.detail}", {}, {})
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        return _answer(error.status_code, code, message, f"See: {_ADDRESSES}.", {}, {})
 
     api.add_exception_handler(FloorhandError, ours)
     api.add_exception_handler(RequestValidationError, invalid)
     api.add_exception_handler(HTTPException, other)
 
 
-def _answer(status: int, code: str, message: str, facts: Mapping[str, Any], headers: Mapping[str, str]) -> JSONResponse:
+def _answer(
+    status: int, code: str, message: str, cure: str, facts: Mapping[str, Any], headers: Mapping[str, str]
+) -> JSONResponse:
     plain = json.loads(json.dumps(facts, default=str))  # facts are for records and may hold enums, paths, times
-    return JSONResponse({"code": code, "message": message, "facts": plain}, status, dict(headers))
+    return JSONResponse({"code": code, "message": message, "cure": cure, "facts": plain}, status, dict(headers))

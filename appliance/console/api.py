@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -28,9 +28,18 @@ _GRACE_S = 3  # a request in flight gets this long when the core stops (R7: 3 s 
 class LocalApi:
     """Serves :func:`build_api` on ``path`` until cancelled; the socket's file is there only while it serves."""
 
-    def __init__(self, core: Core, ledger: Ledger, read_vitals: ReadVitals, *, path: Path, language: str) -> None:
+    def __init__(
+        self,
+        core: Core,
+        ledger: Ledger,
+        read_vitals: ReadVitals,
+        *,
+        path: Path,
+        language: str,
+        languages: Sequence[str] = (),
+    ) -> None:
         self._path = path
-        self._api = build_api(core, ledger, read_vitals, language=language)
+        self._api = build_api(core, ledger, read_vitals, language=language, languages=languages)
         self.serving = asyncio.Event()
 
     async def run(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Response
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from appliance.console.answers import add_error_answers
 from appliance.contracts.admission import AdmissionStatus
 from appliance.contracts.delivery import DeliveryStatus
+from appliance.contracts.errors import Malformed
 from appliance.contracts.ports import Core
 from appliance.contracts.store import Ledger
 from appliance.store import views
@@ -29,7 +30,7 @@ class _Body(BaseModel):
 class Sentence(_Body):
     """Something to be said to the appliance, or by it."""
 
-    text: str = Field(min_length=1, max_length=2000)
+    text: str = Field(max_length=2000)
     language: str = Field(default="", max_length=16, description="empty: the appliance's own")
 
 
@@ -47,13 +48,13 @@ class Settlement(_Body):
     by: str = Field(min_length=1, max_length=100)
 
 
-def build_api(core: Core, ledger: Ledger, read_vitals: ReadVitals, *, language: str) -> FastAPI:
-    """Return the API. ``language`` is used where a caller names none."""
+def build_api(core: Core, ledger: Ledger, read_vitals: ReadVitals, *, language: str, languages: Sequence[str] = ()) -> FastAPI:
+    """Return the API. ``language`` is used where a caller names none, ``languages`` are all there are (empty: any)."""
     api = FastAPI(title="Floorhand", version=VERSION, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     add_error_answers(api)
     _add_state(api, core, read_vitals)
     _add_ledger(api, ledger)
-    _add_acts(api, core, language)
+    _add_acts(api, core, languages, language)
     return api
 
 
@@ -83,7 +84,7 @@ def _add_ledger(api: FastAPI, ledger: Ledger) -> None:
     async def turns(session: str | None = None, limit: Limit = 100) -> list[views.Shown]:
         return await views.turns(ledger, session_id=session, limit=limit)
 
-    @api.get("/v1/turns/{turn_id}")
+    @api.get("/v1/turns/{turn_id:path}")
     async def turn(turn_id: str) -> views.Shown:
         return await views.turn(ledger, turn_id)
 
@@ -120,19 +121,29 @@ def _add_ledger(api: FastAPI, ledger: Ledger) -> None:
         return await views.sync(ledger)
 
 
-def _add_acts(api: FastAPI, core: Core, language: str) -> None:
+def _add_acts(api: FastAPI, core: Core, languages: Sequence[str], default: str) -> None:
+    def checked(sentence: Sentence) -> tuple[str, str]:
+        """Return text and language. Raises Malformed: nothing is said, or in a language that is not there."""
+        if not sentence.text.strip():
+            raise Malformed("the sentence is empty", cure='Write it in quotes, as in "what alarms are active".')
+        language = sentence.language or default
+        if languages and language not in languages:
+            cure = f"Languages here: {', '.join(languages)}."
+            raise Malformed(f"there is no language {language!r} here", language=language, cure=cure)
+        return sentence.text, language
+
     @api.get("/v1/tags")
     async def tags(keys: str = "") -> list[Mapping[str, Any]]:
         return list(await core.read_tags([key for key in keys.split(",") if key]))
 
     @api.post("/v1/ask")
     async def ask(asked: Asked) -> Mapping[str, Any]:
-        return await core.ask(asked.text, asked.language or language, wait_s=asked.wait_s)
+        return await core.ask(*checked(asked), wait_s=asked.wait_s)
 
     @api.post("/v1/speak")
     async def speak(sentence: Sentence) -> Mapping[str, Any]:
-        return await core.speak(sentence.text, sentence.language or language)
+        return await core.speak(*checked(sentence))
 
-    @api.post("/v1/unknowns/{identity}/settle")
+    @api.post("/v1/unknowns/{identity:path}/settle")
     async def settle(identity: str, settlement: Settlement) -> Mapping[str, Any]:
         return await core.settle(identity, settlement.verdict, settlement.note, settlement.by)

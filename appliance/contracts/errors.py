@@ -20,14 +20,19 @@ from __future__ import annotations
 
 
 class FloorhandError(Exception):
-    """Root of all errors that cross a room's boundary. ``facts`` are for records, the message is for people."""
+    """Root of all errors that cross a room's boundary. ``facts`` are for records, the message is for people.
+
+    ``cure`` says what a person may do about it: the fact of that name, else ``usual_cure`` of the class, else nothing.
+    """
 
     code = "floorhand.error"
+    usual_cure = ""
 
     def __init__(self, message: str, **facts: object) -> None:
         super().__init__(message)
         self.message = message
         self.facts = facts
+        self.cure = str(facts.get("cure") or self.usual_cure)
 
 
 class Refused(FloorhandError):
@@ -52,6 +57,7 @@ class OwnedElsewhere(Refused):
     """Another living core owns the database; facts name its pid and instance."""
 
     code = "owned_elsewhere"
+    usual_cure = "Stop the other process; `floorhand doctor` says more."
 
 
 class RecursiveCallPrevented(Refused):
@@ -102,6 +108,7 @@ class StorageFullError(Unavailable):
     """The data partition has no room; the cure is to free space."""
 
     code = "storage_full"
+    usual_cure = "Free space on the data partition; trying again alone changes nothing."
 
 
 class Uncertain(FloorhandError):
@@ -114,3 +121,4 @@ class Corrupt(FloorhandError):
     """Stored bytes do not verify. Stop using them and set them aside."""
 
     code = "corrupt"
+    usual_cure = "Run `floorhand doctor`; it says what is damaged."

@@ -3,7 +3,8 @@
 The wire is Wyoming (one JSON line, optional data and payload) over a Unix socket; the voice process is the server.
 Standard Wyoming types are used where one exists: ``describe``/``info``, ``ping``/``pong``, ``run-satellite``, ``detection``,
 ``voice-started``, ``voice-stopped``, ``transcript``, ``synthesize``, ``played``, ``error``. Ours, prefixed ``floorhand-``:
-``floorhand-grammar``, ``floorhand-prepare``, ``floorhand-expect``, ``floorhand-first-audio``, ``floorhand-listen``.
+``floorhand-grammar``, ``floorhand-prepare``, ``floorhand-expect``, ``floorhand-first-audio``, ``floorhand-listen``,
+``floorhand-stop``.
 
 All times on this wire are CLOCK_MONOTONIC ns, which all processes of one boot share.
 """

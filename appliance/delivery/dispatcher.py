@@ -16,7 +16,7 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.delivery import Delivery, DeliveryStatus
 from appliance.contracts.errors import Malformed, Refused, Unavailable
 from appliance.contracts.ports import Mouth, Wording
-from appliance.contracts.store import Ledger
+from appliance.contracts.store import Ledger, T, Transaction
 from appliance.foundation.backoff import delays_s
 from appliance.store import deliveries
 
@@ -62,14 +62,14 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Speak for ever. Cancellation leaves the delivery being said to be repeated by the next run."""
-        await self._ledger.transaction(lambda tx: deliveries.recover(tx, self._clock))
+        await self._record(lambda tx: deliveries.recover(tx, self._clock))
         waits = self._waits()
         while True:
             self._queued.clear()
             self._voice_back.clear()
             if self._closing:
                 await asyncio.Event().wait()
-            delivery = await self._ledger.transaction(lambda tx: deliveries.begin_next(tx, self._clock))
+            delivery = await self._record(lambda tx: deliveries.begin_next(tx, self._clock))
             if delivery is None:
                 await self._queued.wait()
             elif await self._attempt(delivery):
@@ -101,19 +101,17 @@ class Dispatcher:
         except (Malformed, Refused) as error:
             why = error.message
             log.error("delivery.failed", extra={"delivery": delivery.id, "code": error.code})
-            await self._ledger.transaction(lambda tx: deliveries.fail(tx, self._clock, delivery.id, why=why))
+            await self._record(lambda tx: deliveries.fail(tx, self._clock, delivery.id, why=why))
             return True
         first_audio_mono_ns = receipt.first_audio_mono_ns
-        await self._ledger.transaction(
-            lambda tx: deliveries.finish(tx, self._clock, delivery.id, first_audio_mono_ns=first_audio_mono_ns)
-        )
+        await self._record(lambda tx: deliveries.finish(tx, self._clock, delivery.id, first_audio_mono_ns=first_audio_mono_ns))
         log.info("delivery.delivered", extra={"delivery": delivery.id, "attempts": delivery.attempts})
         return True
 
     async def _give_back(self, delivery: Delivery, error: Unavailable) -> None:
         heard = bool(error.facts.get("may_have_played"))
         why = error.message
-        ended = await self._ledger.transaction(
+        ended = await self._record(
             lambda tx: deliveries.give_back(tx, self._clock, delivery.id, may_have_been_heard=heard, why=why)
         )
         if ended.status is DeliveryStatus.ABANDONED:
@@ -125,6 +123,17 @@ class Dispatcher:
             return delivery
         whole = f"{delivery.lead} {delivery.text}".strip()
         return replace(delivery, lead=self._wording.reply("repeat", delivery.language), text=whole)
+
+    async def _record(self, work: Callable[[Transaction], T]) -> T:
+        """Write to the ledger; while it cannot be written (a full card) wait and try again. What was said stays said: the
+        receipt is kept here until it is on disk, so that the words are not repeated meanwhile."""
+        waits = self._waits()
+        while True:
+            try:
+                return await self._ledger.transaction(work)
+            except Unavailable as error:
+                log.warning("delivery.waits_for_ledger", extra={"why": error.message})
+                await asyncio.sleep(next(waits))
 
     async def _pause(self, pause_s: float) -> None:
         """Wait before the next try, or until the voice is back."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from appliance.contracts.alarm import AlarmChange
 from appliance.contracts.plan import Plan, Step
-from appliance.contracts.plant import AlarmDefinition, Priority
+from appliance.contracts.plant import AlarmDefinition, Priority, Tag
 from appliance.planning.answers import capital, say
 from appliance.planning.playbook_steps import (
     Ask,
@@ -73,7 +73,8 @@ class _Facts:
         if value is None:
             said = tongue.reply("value_unknown")
         else:
-            said = tongue.phrases.vocabulary.spoken_number(float(value), unit, tag.decimals if tag else 0)
+            said_unit, decimals = _unit_to_say(alarm, tag, tongue), tag.decimals if tag else 0
+            said = tongue.phrases.vocabulary.spoken_number(float(value), said_unit, decimals)
         text = tongue.alarm_text(definition).replace("{value}", said)
         words = {
             "lead": tongue.sentence(text),
@@ -89,6 +90,19 @@ class _Facts:
         }
         record = {"alarm": definition.id, "activation": alarm.get("activation_id"), "value": value, "unit": unit}
         return _Facts(definition, tongue.plant.site, words, record)
+
+
+def _unit_to_say(alarm: Mapping[str, Any], tag: Tag | None, tongue: Tongue) -> str:
+    """Return the unit the value is said with; none when that of the message is not to be trusted.
+
+    What a gateway writes must not put words into the appliance's mouth: only units with words are said. A value in another
+    unit than its tag's is said bare, since naming the tag's would make it another value.
+    """
+    own = tag.unit if tag else ""
+    told = str(alarm.get("unit") or own)
+    if own and told != own:
+        return ""
+    return told if tongue.phrases.vocabulary.has_unit(told) else ""
 
 
 class _Filler:

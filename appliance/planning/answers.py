@@ -188,6 +188,7 @@ _ANSWERS: Mapping[str, Answer] = {
     "not_understood": _fixed("not_understood"),
     "nothing_pending": _fixed("nothing_pending"),
     "which_one": _fixed("which_one"),
+    "asked_too_long_ago": _fixed("asked_too_long_ago"),
     "needs_keyword": _fixed("needs_keyword"),
 }
 """Intent -> its plan. Besides those of the phrases: what the conductor asks for when a sentence or an answer fits nothing."""

@@ -18,6 +18,7 @@ REPLIES: Mapping[str, frozenset[str]] = {
         "not_understood": "",
         "nothing_pending": "",
         "which_one": "",
+        "asked_too_long_ago": "",
         "needs_keyword": "",
         "cancelled": "",
         "unanswered": "",

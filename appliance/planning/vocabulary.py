@@ -74,8 +74,14 @@ class Vocabulary:
     def spoken_number(self, value: float, unit: str, decimals: int) -> str:
         """Return a value with its unit: 100 % -> "100 percent". A unit without words is said as written."""
         number = f"{value:.{decimals}f}"
+        if float(number) == 0:
+            number = number.removeprefix("-")  # a hair below zero is zero to a listener
         said = self._units.get(unit)
         return said.say.replace("{n}", number) if said else f"{number} {unit}".strip()
+
+    def has_unit(self, unit: str) -> bool:
+        """Return whether there are words for a unit."""
+        return unit in self._units
 
     @property
     def settable(self) -> list[Tag]:

@@ -13,7 +13,7 @@ from appliance.contracts.plan import Intent
 from appliance.contracts.store import Ledger, Transaction
 from appliance.store import actions, confirmations, deliveries
 
-_JUST_ASKED_S = 120.0  # a bare "yes" answers the newest question for this long; after that it must say which
+_JUST_ASKED_S = 120.0  # a "yes" belongs to what was asked last for this long; after that it may be meant for anything
 
 
 class Questions:
@@ -27,17 +27,19 @@ class Questions:
         """Return the question this answer belongs to, or the name of the reply that says why there is none."""
 
         def look(tx: Transaction) -> Confirmation | str:
-            possible = [question for question in confirmations.pending(tx) if self._was_heard(tx, question, admission)]
-            if not possible:
+            heard = [(at, q) for q in confirmations.pending(tx) if (at := self._heard_at(tx, q, admission)) is not None]
+            if not heard:
                 return "nothing_pending"
-            newest = possible[-1]
-            # Wall time may have been set back: then nobody knows how long ago it was, and no consent is taken from it.
-            just_asked = abs((self._clock.utc() - newest.asked_utc).total_seconds()) <= _JUST_ASKED_S
-            if len(possible) > 1 and not just_asked:
-                return "which_one"
-            if intent.name == "confirm" and not intent.slots.get("keyword") and _needs_keyword(tx, newest):
+            _, last = max(heard, key=lambda pair: (pair[0], pair[1].asked_seq))
+            needs_keyword = _needs_keyword(tx, last)
+            if not self._was_just_asked(tx, last, admission):
+                if len(heard) > 1:
+                    return "which_one"
+                if needs_keyword and intent.name == "confirm":
+                    return "asked_too_long_ago"  # a write is never carried out on a yes that may be meant for something else
+            if intent.name == "confirm" and not intent.slots.get("keyword") and needs_keyword:
                 return "needs_keyword"
-            return newest
+            return last
 
         return await self._ledger.transaction(look)
 
@@ -46,16 +48,31 @@ class Questions:
         asked = await self._ledger.transaction(lambda tx: confirmations.by_id(tx, question.id))
         return asked.status is ConfirmationStatus.PENDING
 
-    def _was_heard(self, tx: Transaction, question: Confirmation, answer: Admission) -> bool:
-        """Whether the answer may be to this question: a voice answers only what had sounded before it fell silent."""
+    def _heard_at(self, tx: Transaction, question: Confirmation, answer: Admission) -> int | None:
+        """Return when the question sounded, for ordering; None when the answer cannot be to it.
+
+        A voice answers only what had sounded before it fell silent, and what sounded last: speech is said by priority, so that
+        is not always what was asked last. What is typed answers what was asked last.
+        """
         if answer.door is not Door.VOICE or question.delivery_id is None:
-            return True
+            return 0
         asked = deliveries.load(tx, question.delivery_id)
         if asked.first_audio_mono_ns is None:
-            return asked.may_be_repeat or asked.status not in (DeliveryStatus.PENDING, DeliveryStatus.ATTEMPTING)
+            was_said = asked.may_be_repeat or asked.status not in (DeliveryStatus.PENDING, DeliveryStatus.ATTEMPTING)
+            return 0 if was_said else None
         spoke_mono_ns = int(answer.payload["speech_ended_mono_ns"])
+        if spoke_mono_ns < asked.first_audio_mono_ns <= self._clock.monotonic_ns():
+            return None
         # A first sound in the future is one of an earlier boot, long before this answer.
-        return not spoke_mono_ns < asked.first_audio_mono_ns <= self._clock.monotonic_ns()
+        return asked.first_audio_mono_ns if asked.first_audio_mono_ns <= self._clock.monotonic_ns() else 0
+
+    def _was_just_asked(self, tx: Transaction, question: Confirmation, answer: Admission) -> bool:
+        """Whether the question is fresh: counted from the end of its last word when it was spoken, else from its asking."""
+        since = question.asked_utc
+        if answer.door is Door.VOICE and question.delivery_id is not None:
+            since = deliveries.load(tx, question.delivery_id).ended_utc or since
+        # Wall time may have been set back: then nobody knows how long ago it was, and no consent is taken from it.
+        return abs((self._clock.utc() - since).total_seconds()) <= _JUST_ASKED_S
 
 
 def _needs_keyword(tx: Transaction, question: Confirmation) -> bool:

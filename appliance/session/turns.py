@@ -163,10 +163,20 @@ class Turns:
         def work(tx: Transaction) -> Turn:
             turn = self._writer.move(tx, turn_id, event, admission_id=admission_id, reason=reason)
             admissions.settle(tx, self._clock, admission_id, outcome)
+            if event is TurnEvent.ASKED:
+                self._supersede_older_writes(tx, turn)
             _run(also, tx)
             return turn
 
         return await self._writer.write_turn(work)
+
+    def _supersede_older_writes(self, tx: Transaction, turn: Turn) -> None:
+        """Abandon what the same person wanted written before: a newer wish replaces it, and one yes must not do both."""
+        asking = confirmations.writes_asked_in(tx, turn.lane)
+        if any(other == turn.id for other in asking):
+            for other in asking:
+                if other != turn.id:
+                    self._writer.move(tx, other, TurnEvent.UNANSWERED, reason="replaced by a newer wish")
 
     async def close_admission(self, admission: Admission, outcome: Outcome, also: Also | None = None) -> None:
         """End an admission that has no turn to end with it, whether it was started or not.

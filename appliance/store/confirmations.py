@@ -53,6 +53,18 @@ def pending(tx: Transaction) -> list[Confirmation]:
     return [to_confirmation(row) for row in rows]
 
 
+def writes_asked_in(tx: Transaction, lane: str) -> list[str]:
+    """Return the turns of a lane that wait for the keyword: those that would change the field, oldest question first."""
+    rows = tx.execute(
+        """SELECT turn.id FROM confirmation JOIN turn ON turn.id = confirmation.turn_id
+           JOIN action ON action.id = confirmation.action_id
+           WHERE confirmation.status = 'pending' AND turn.state = 'confirming' AND turn.lane = ?
+             AND action.arguments ->> '$.requires_keyword' ORDER BY confirmation.asked_seq""",
+        (lane,),
+    )
+    return [row["id"] for row in rows]
+
+
 def by_id(tx: Transaction, confirmation_id: str) -> Confirmation:
     """Return one question.
 

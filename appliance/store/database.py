@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import aiosqlite
 
 from appliance.contracts.clock import Clock
-from appliance.contracts.errors import Unavailable
+from appliance.contracts.errors import StorageFullError, Unavailable
 from appliance.contracts.store import Transaction
 from appliance.store.faults import translate
 from appliance.store.lock import FileLock
@@ -38,6 +38,8 @@ class Database:
         self._writer = writer
         self._reader = reader
         self._is_open = True
+        self.on_trouble: Callable[[str], None] = lambda _: None
+        """Called on the event loop after each work: why it could not be written (a full card), empty when it was."""
 
     @classmethod
     async def open(cls, path: Path, clock: Clock) -> Self:
@@ -103,7 +105,13 @@ class Database:
             Corrupt: the file is damaged.
             Unavailable: the storage does not answer, or the ledger is closed.
         """
-        return await self._writer.write(work)
+        try:
+            value = await self._writer.write(work)
+        except StorageFullError as error:
+            self.on_trouble(error.message)
+            raise
+        self.on_trouble("")
+        return value
 
     async def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Read committed rows without waiting for the writer; a commit already answered is always seen.

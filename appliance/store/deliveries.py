@@ -32,6 +32,7 @@ LAST_SAID = """SELECT lead, text FROM delivery WHERE channel = 'speech' AND stat
 OF_TURN_SINCE = "SELECT lead, text FROM delivery WHERE turn_id = ? AND queued_mono_ns >= ? ORDER BY seq"
 """Query of what a turn has had to say since a moment of this boot."""
 
+_CLOSED_QUESTION = "SELECT 1 FROM confirmation WHERE delivery_id = ? AND status <> 'pending'"
 _NEXT = "SELECT * FROM delivery WHERE channel = ? AND status = 'pending' ORDER BY priority DESC, seq LIMIT 1"
 
 
@@ -93,13 +94,22 @@ def load(tx: Transaction, delivery_id: str) -> Delivery:
 def begin_next(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH) -> Delivery | None:
     """Take the most urgent pending delivery, oldest first among equals, and mark it attempting. None when all is said.
 
-    Deliveries that have waited longer than 24 h are abandoned on the way.
+    Deliveries that have waited longer than 24 h, and questions that have been answered meanwhile, are abandoned on the way.
     """
     while (row := tx.execute(_NEXT, (channel,)).fetchone()) is not None:
-        if _waited_s(row, clock) <= LONGEST_WAIT_S:
+        if tx.execute(_CLOSED_QUESTION, (row["id"],)).fetchone() is not None:
+            why = "the question was closed before it could be said"
+        elif _waited_s(row, clock) > LONGEST_WAIT_S:
+            why = "waited longer than 24 h"
+        else:
             return begin(tx, row["id"])
-        _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure="waited longer than 24 h")
+        _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure=why)
     return None
+
+
+def is_waiting(tx: Transaction, text: str) -> bool:
+    """Whether these very words wait to be said already."""
+    return tx.execute("SELECT 1 FROM delivery WHERE status = 'pending' AND text = ?", (text,)).fetchone() is not None
 
 
 def begin(tx: Transaction, delivery_id: str) -> Delivery:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import sqlite3
 import weakref
 from pathlib import Path
 
-from appliance.contracts.errors import OwnedElsewhere, Unavailable
+from appliance.contracts.errors import OwnedElsewhere, StorageFullError, Unavailable
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
@@ -25,6 +26,7 @@ class FileLock:
 
         Raises:
             OwnedElsewhere: a living process holds it; facts name its ``pid`` and ``instance``.
+            StorageFullError: there is no room for the lock's file.
             Unavailable: the folder cannot be written.
         """
         self.database = database = database.resolve()  # one file, one lock, by whatever path it is named
@@ -33,6 +35,8 @@ class FileLock:
             database.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageFullError(f"no room left for {lock_file}", retry_after_s=30.0, file=str(lock_file)) from error
             raise Unavailable(f"cannot write {lock_file}: {error.strerror}", retry_after_s=5.0) from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

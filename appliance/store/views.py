@@ -63,7 +63,7 @@ async def turn(ledger: Ledger, turn_id: str) -> Shown:
     """
     found = await _rows(ledger, "SELECT * FROM turn WHERE id = ?", turn_id)
     if not found:
-        raise Refused(f"there is no turn {turn_id}", turn=turn_id)
+        raise Refused(f"there is no turn {turn_id}", turn=turn_id, cure="`floorhand turns list` shows those there are.")
     parts = {
         "actions": "SELECT * FROM action WHERE turn_id = ? ORDER BY position",
         "effects": "SELECT * FROM effect WHERE turn_id = ? ORDER BY seq",

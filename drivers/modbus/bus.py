@@ -7,6 +7,7 @@ read back. Who calls: the tools that read and write the field, status and consol
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -100,7 +101,9 @@ class ModbusBus(FieldBus):
     def _declared(self, key: str) -> Tag:
         tag = self._plant.tag_by_key.get(key)
         if tag is None:
-            raise Refused(f"{key} is not a tag of this plant", tag=key)
+            close = difflib.get_close_matches(key, self._plant.tag_by_key, n=1)
+            cure = f"Did you mean {close[0]}?" if close else "`floorhand tags list` shows those there are."
+            raise Refused(f"{key} is not a tag of this plant", tag=key, cure=cure)
         return tag
 
     def _permitted(self, tag: Tag, value: Value) -> tuple[int, ...]:

@@ -120,6 +120,16 @@ async def test_what_may_not_be_written_is_never_sent(tmp_path: Path, key: str, v
         await bus.write(key, value)
 
 
+@pytest.mark.parametrize(
+    ("key", "cure"), [("motor_3.temprature", "Did you mean motor_3.temperature?"), ("xyz", "`floorhand tags list`")]
+)
+async def test_an_undeclared_key_is_refused_with_the_nearest_one(key: str, cure: str) -> None:
+    bus = ModbusBus(shipped_plant(1), SystemClock(), Degraded())
+    with pytest.raises(Refused) as refused:
+        await bus.read([key])
+    assert refused.value.cure.startswith(cure)
+
+
 async def test_an_undeclared_key_is_refused_before_anything_is_read() -> None:
     bus = ModbusBus(shipped_plant(1), SystemClock(), Degraded())
     with pytest.raises(Refused, match="motor_9"):

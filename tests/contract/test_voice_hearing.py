@@ -20,7 +20,7 @@ from appliance.planning.phrases import Phrasebook
 from appliance.settings_yaml import read_document
 from demo.worker_voice import render_worker
 from tests.support.clock import CountingIds, ManualClock
-from voice.denoise import SpeexDenoiser
+from voice.denoise import Denoiser, SpeexDenoiser, WebrtcDenoiser
 from voice.dialogue import DialogueEvent, Floor
 from voice.frames import Frame
 from voice.half_duplex import HalfDuplex
@@ -61,7 +61,7 @@ def phrasebook() -> Phrasebook:
 class Room:
     """A listener with time of its own."""
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: Grammar, denoiser: Denoiser | None = None) -> None:
         self.settings = VoiceSettings()
         self.clock = ManualClock()
         self.floor = Floor()
@@ -71,7 +71,7 @@ class Room:
         self.listener = Listener(
             self.settings, self.clock, CountingIds(),
             floor=self.floor, half_duplex=self.half_duplex, wake_word=self.wake_word,
-            detector=SileroDetector(), denoiser=SpeexDenoiser(), emit=self.events.append,
+            detector=SileroDetector(), denoiser=denoiser or SpeexDenoiser(), emit=self.events.append,
         )  # fmt: skip
         self.transcriber = load_transcriber(self.settings, grammar)
         self.listener.use(self.transcriber)
@@ -201,6 +201,14 @@ def test_a_word_nobody_can_pronounce_is_named_and_the_rest_is_still_heard(tmp_pa
     heard = room.hear(recorded(tmp_path, "stop", seed=56, length_scale=1.0))
     room.wake_word.close()
     assert [h["text"] for h in heard] == ["stop"]
+
+
+@pytest.mark.req("V3")
+def test_where_speex_has_no_wheel_webrtc_takes_its_place(tmp_path: Path, phrasebook: Phrasebook) -> None:
+    room = Room(phrasebook.grammar("en"), WebrtcDenoiser())
+    heard = room.hear(recorded(tmp_path, "what alarms are active", seed=57, length_scale=1.1))
+    room.wake_word.close()
+    assert [h["text"] for h in heard] == ["what alarms are active"]
 
 
 def test_equal_arguments_make_equal_recordings(tmp_path: Path) -> None:

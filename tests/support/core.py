@@ -25,7 +25,10 @@ class StandInCore:
         self.spoken: list[tuple[str, str]] = []
         self.settled: list[tuple[str, str, str, str]] = []
         self.fails_with: Exception | None = None
-        self.outcome = "done"
+        self.outcome: str | None = "done"
+        self.status_of_asked = "terminal"
+        self.turn: str | None = "tr_1"
+        self.failure = ""
         self.quality = "good"
 
     def status(self) -> Mapping[str, Any]:
@@ -34,7 +37,8 @@ class StandInCore:
     async def ask(self, text: str, language: str, *, wait_s: float) -> Mapping[str, Any]:
         self._fail()
         self.asked.append((text, language, wait_s))
-        answer = {"admission": "ad_1", "status": "terminal", "outcome": self.outcome, "turn": "tr_1", "state": "idle"}
+        answer = {"admission": "ad_1", "status": self.status_of_asked, "outcome": self.outcome, "turn": self.turn}
+        answer |= {"state": "idle" if self.turn else None, "failure": self.failure}
         return answer | {"intent": "read_tag", "replies": ["94 degrees [Celsius]"]}
 
     async def speak(self, text: str, language: str) -> Mapping[str, Any]:

@@ -173,6 +173,7 @@ class Hall:
         def work(tx: Any) -> None:
             while (delivery := deliveries.begin_next(tx, bench.clock)) is not None:
                 deliveries.finish(tx, bench.clock, delivery.id, first_audio_mono_ns=bench.clock.monotonic_ns())
+                bench.clock.advance(1)  # one after the other
 
         await bench.database.transaction(work)
 

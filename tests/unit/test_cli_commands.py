@@ -18,7 +18,7 @@ import pytest
 from appliance.__main__ import main
 from appliance.cli import exit_codes
 from appliance.console.api import LocalApi
-from appliance.contracts.errors import Unavailable
+from appliance.contracts.errors import StorageFullError, Unavailable
 from appliance.store.database import Database
 from appliance.version import VERSION
 from tests.support.clock import ManualClock
@@ -50,7 +50,7 @@ async def core(tmp_path: Path, run: Run) -> AsyncIterator[StandInCore]:
     """A running service with one told story."""
     ledger = await Database.open(tmp_path / "ledger.sqlite", ManualClock())
     core = StandInCore()
-    api = LocalApi(core, ledger, dict, path=tmp_path / "run/api.sock", language="en")
+    api = LocalApi(core, ledger, dict, path=tmp_path / "run/api.sock", language="en", languages=("en", "zh"))
     running = asyncio.create_task(api.run())
     try:
         await ledger.transaction(tell_story)
@@ -126,6 +126,38 @@ async def test_ask_and_speak(core: StandInCore, run: Run) -> None:
     assert code == exit_codes.TRY_LATER
     assert json.loads(out)["error"]["code"] == "unavailable"
     assert err == "the queue is full\nTry again in 3 s.\n"
+
+
+async def test_a_sentence_that_ended_badly_says_how(core: StandInCore, run: Run) -> None:
+    core.outcome, core.turn, core.failure = "failed", None, ""
+    code, out, _ = await run("ask", "hello")
+    assert (code, out.splitlines()[-1]) == (exit_codes.PROBLEM, "(no turn: ended, failed: the service's log says why)")
+    core.turn, core.failure = "tr_1", "the PLC is away"
+    code, out, _ = await run("ask", "hello")
+    assert (code, out.splitlines()[-1]) == (exit_codes.PROBLEM, "(tr_1: idle, failed: the PLC is away)")
+    core.status_of_asked, core.outcome, core.turn = "queued", None, None
+    code, out, _ = await run("ask", "hello")
+    assert (code, out.splitlines()[-1]) == (0, "(no turn yet: waiting)")
+
+
+async def test_a_refusal_comes_with_its_cure(core: StandInCore, run: Run) -> None:
+    for command in ("ask", "speak"):
+        code, _, err = await run(command, "hello", "--language", "fr")
+        assert (code, err) == (exit_codes.PROBLEM, "there is no language 'fr' here\nLanguages here: en, zh.\n")
+    code, out, err = await run("ask", "", "--json")
+    assert (code, err.splitlines()[0]) == (exit_codes.PROBLEM, "the sentence is empty")
+    assert "in quotes" in json.loads(out)["error"]["cure"]
+    core.fails_with = StorageFullError("no room left", retry_after_s=30.0)
+    code, _, err = await run("ask", "hello")
+    assert (code, "Free space" in err, "30 s" in err) == (exit_codes.TRY_LATER, True, False)
+
+
+@pytest.mark.parametrize("identity", ["../x y", "..", ".", "a/b?c#d", "%2e%2e", "../../v1/status"])
+async def test_an_id_never_reaches_another_address(core: StandInCore, run: Run, identity: str) -> None:
+    code, _, err = await run("unknowns", "settle", identity, "--as", "done")
+    assert (code, err) == (exit_codes.PROBLEM, f"nothing unknown is called {identity}\n")
+    code, _, err = await run("turns", "show", identity)
+    assert (code, err.splitlines()[0]) == (exit_codes.PROBLEM, f"there is no turn {identity}")
 
 
 async def test_unknowns_are_settled_by_name(core: StandInCore, run: Run) -> None:

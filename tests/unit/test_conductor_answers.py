@@ -97,7 +97,7 @@ async def test_of_several_questions_a_bare_yes_takes_the_one_just_asked_and_no_o
     hall.bench.clock.advance(121)
     for answer in ("yes", "no", "yes confirm"):
         assert (await hall.turn((await hall.say(answer)).turn_id))["intent"] == "which_one"
-    assert (await hall.said())[-1] == "I have more than one open question. Please answer when I ask again."
+    assert (await hall.said())[-1] == "I have more than one open question. Please tell me again what you want done."
     assert await hall.questions() == [ORDER, ORDER]
     assert {(await hall.turn(a.turn_id))["state"] for a in (hot, low_again)} == {"confirming"}
 
@@ -107,6 +107,41 @@ async def test_a_single_question_may_be_answered_late(hall: Hall) -> None:
     alarm = await hall.alarm()
     hall.bench.clock.advance(1500)
     assert (await hall.say("yes")).turn_id == alarm.turn_id
+
+
+@pytest.mark.req("V4", "X5")
+async def test_a_write_asked_for_long_ago_is_not_carried_out_on_a_late_yes(hall: Hall) -> None:
+    await hall.say(SET_FAN)
+    hall.bench.clock.advance(121)
+    assert (await hall.turn((await hall.say("yes confirm")).turn_id))["intent"] == "asked_too_long_ago"
+    assert (await hall.said())[-1] == "I asked that too long ago. Please say again what you want set."
+    assert hall.bus.writes == [] and await hall.questions() == [SET]
+    await hall.say("no")
+    assert await hall.questions() == []
+
+
+@pytest.mark.req("V4", "X5")
+async def test_a_newer_wish_replaces_an_older_one_so_two_confirms_write_once(hall: Hall) -> None:
+    older = await hall.say("set the fan speed of motor three to thirty percent")
+    await hall.say(SET_FAN)
+    assert await hall.questions() == [SET]
+    replaced = await hall.turn(older.turn_id)
+    assert (replaced["state"], replaced["failure"]) == ("abandoned", "replaced by a newer wish")
+    await hall.say("yes confirm")
+    assert (await hall.turn((await hall.say("yes confirm")).turn_id))["intent"] == "nothing_pending"
+    assert hall.bus.writes == [("motor_3.fan_speed", 80)]
+
+
+@pytest.mark.req("V4")
+@pytest.mark.field("FC-R11")
+async def test_a_voice_answers_what_sounded_last_not_what_was_asked_last(hall: Hall) -> None:
+    wish = await hall.utter(SET_FAN)  # its question waits behind the alarm's words, which are more urgent
+    hot = await hall.alarm()
+    await hall.speak_all()
+    assert await hall.questions() == [SET, ORDER]
+    assert (await hall.utter("yes confirm")).turn_id == wish.turn_id
+    assert hall.bus.writes == [("motor_3.fan_speed", 80)] and await hall.questions() == [ORDER]
+    assert (await hall.turn(hot.turn_id))["state"] == "confirming"
 
 
 @pytest.mark.req("V4")
@@ -196,7 +231,7 @@ async def test_an_answer_whose_question_closes_meanwhile_goes_to_no_other(tmp_pa
     async with open_hall(tmp_path, change=watch) as hall:
         watched = hall.rooms.questions
         assert isinstance(watched, WatchedQuestions)
-        asked = await hall.say(SET_FAN)
+        asked = await hall.say("create a work order for motor three")
         await hall.speak_all()
         await hall.rooms.turns.abandon_unanswered()  # the wait is counted from this look on
         hall.bench.clock.advance(1000)

@@ -37,7 +37,7 @@ def core() -> StandInCore:
 @pytest.fixture
 async def http(tmp_path: Path, ledger: Database, core: StandInCore) -> AsyncIterator[httpx.AsyncClient]:
     path = tmp_path / "run" / "api.sock"
-    api = LocalApi(core, ledger, lambda: {"load_1min": 0.1}, path=path, language="en")
+    api = LocalApi(core, ledger, lambda: {"load_1min": 0.1}, path=path, language="en", languages=("en", "zh"))
     running = asyncio.create_task(api.run())
     async with asyncio.timeout(10):
         await api.serving.wait()
@@ -112,9 +112,13 @@ async def test_errors_say_what_the_caller_may_do(http: httpx.AsyncClient, core: 
     core.fails_with = Unavailable("the queue is full", retry_after_s=4.2, where=Path("x"))
     busy = await http.post("/v1/ask", json={"text": "x"})
     assert (busy.status_code, busy.headers["Retry-After"]) == (429, "5")
-    assert busy.json() == {"code": "unavailable", "message": "the queue is full", "facts": {"retry_after_s": 4.2, "where": "x"}}
-    core.fails_with = StorageFullError("no room left")
-    assert (await http.post("/v1/speak", json={"text": "x"})).status_code == 507
+    assert busy.json() == {
+        "code": "unavailable", "message": "the queue is full", "cure": "Try again in 5 s.",
+        "facts": {"retry_after_s": 4.2, "where": "x"},
+    }  # fmt: skip
+    core.fails_with = StorageFullError("no room left", retry_after_s=30.0)
+    full = await http.post("/v1/speak", json={"text": "x"})
+    assert (full.status_code, full.json()["cure"].startswith("Free space")) == (507, True)
     refused = await http.post("/v1/unknowns/ac_9/settle", json={"verdict": "done", "by": "ann"})
     assert (refused.status_code, refused.json()["facts"]) == (409, {"id": "ac_9"})
     wrong = await http.post("/v1/unknowns/ac_2/settle", json={"verdict": "maybe", "by": "ann"})
@@ -122,6 +126,27 @@ async def test_errors_say_what_the_caller_may_do(http: httpx.AsyncClient, core: 
     assert "verdict" in wrong.json()["message"]
     assert (await http.get("/v1/alarms", params={"limit": 0})).status_code == 422
     assert (await http.get("/v1/nothing")).json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize("address", ["/v1/ask", "/v1/speak"])
+async def test_what_cannot_be_said_is_refused_at_the_door(http: httpx.AsyncClient, core: StandInCore, address: str) -> None:
+    foreign = await http.post(address, json={"text": "hello", "language": "fr"})
+    assert (foreign.status_code, foreign.json()["cure"]) == (422, "Languages here: en, zh.")
+    for nothing in ("", " \n"):
+        empty = await http.post(address, json={"text": nothing})
+        assert (empty.status_code, empty.json()["message"]) == (422, "the sentence is empty")
+        assert "in quotes" in empty.json()["cure"]
+    assert core.asked == [] and core.spoken == []
+
+
+async def test_every_refusal_has_a_cure(http: httpx.AsyncClient) -> None:
+    refusals = [
+        await http.get("/v1/nothing"),
+        await http.get("/v1/alarms", params={"limit": 0}),
+        await http.get("/v1/turns/tr_0"),
+        await http.post("/v1/ask", json={"text": "x", "frob": 1}),
+    ]
+    assert all(answer.is_client_error and answer.json()["cure"] for answer in refusals)
 
 
 @pytest.mark.req("R8")

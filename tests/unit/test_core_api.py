@@ -123,6 +123,12 @@ async def test_a_tag_that_is_not_there_is_refused(core: RunningCore) -> None:
         await core.read_tags(["motor_3.load", "motor_9.speed"])
 
 
+async def test_a_failed_answer_says_why(core: RunningCore) -> None:
+    answer = await core.ask("hello", "fr", wait_s=10)
+    assert (answer["status"], answer["outcome"], answer["failure"]) == ("terminal", "failed", "")
+    assert (await core.ask(ASK_TEMPERATURE, "en", wait_s=10))["failure"] == ""
+
+
 # unknowns -------------------------------------------------------------------------------------------------------------
 async def unknown_write(hall: Hall) -> str:
     """Leave a write of which nobody knows how it ended; return its id."""

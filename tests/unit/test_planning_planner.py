@@ -364,3 +364,30 @@ def test_planning_is_fast(planner: Planner) -> None:
     for _ in range(100):
         planner.plan_alarm(HOT, "en")
     assert (time.process_time_ns() - started_ns) / 1e6 / 100 < 20  # ms a plan; measured below 1
+
+
+# what a gateway may say -----------------------------------------------------------------------------------------------
+def words_of(plan: Plan) -> str:
+    return json.dumps([step.arguments for step in plan.steps if step.tool in ("say", "ask", "write_report")], ensure_ascii=False)
+
+
+@pytest.mark.parametrize("alarm", [HOT, LOW, JAM], ids=lambda alarm: str(alarm["alarm_id"]))
+@pytest.mark.parametrize("change", ["raised", "cleared"])
+def test_a_gateway_puts_no_words_into_the_mouth(planner: Planner, alarm: dict[str, Any], change: str) -> None:
+    plan = planner.plan_alarm(alarm | {"unit": "say yes confirm", "change": change}, "en")
+    told = json.dumps([{**step.arguments, "facts": None} for step in plan.steps])
+    assert "yes confirm" not in told
+
+
+def test_a_value_in_a_foreign_unit_is_said_bare(planner: Planner) -> None:
+    own = words_of(planner.plan_alarm(LOW | {"value": 1.24, "unit": "bar"}, "en"))
+    assert words_of(planner.plan_alarm(LOW | {"value": 1.24, "unit": ""}, "en")) == own  # then it is the tag's
+    assert "1.2 bar" in own
+    foreign = words_of(planner.plan_alarm(LOW | {"value": 124.0, "unit": "kPa"}, "en"))
+    assert "124.0" in foreign and "124.0 bar" not in foreign and "kilopascal" not in foreign
+
+
+@pytest.mark.field("FC-V12")
+def test_nothing_is_said_to_be_minus_zero(planner: Planner) -> None:
+    told = words_of(planner.plan_alarm(LOW | {"value": -0.04}, "en"))
+    assert "0.0 bar" in told and "-0.0" not in told
