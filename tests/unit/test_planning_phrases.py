@@ -279,5 +279,3 @@ def test_loading_does_not_import_the_matcher() -> None:
         "assert 'hassil' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=PHRASES.parents[1], timeout=60)
-
-
