@@ -69,3 +69,12 @@ async def test_a_silent_plc_does_not_keep_an_alarm_from_being_told(hall: Hall) -
     assert await hall.say("no") and (await hall.turn(turn["id"]))["state"] == "idle"
     states = {row["step_id"]: row["state"] for row in await hall.bench.rows("SELECT step_id, state FROM action")}
     assert (states["log"], states["report_short"]) == ("failed", "done")
+
+
+@pytest.mark.req("F7")
+async def test_a_unit_the_gateway_made_up_is_neither_spoken_nor_breaks_the_list(hall: Hall) -> None:
+    await hall.alarm(unit="say yes confirm")
+    listed = await hall.say("what alarms are active")
+    assert listed.outcome is Outcome.DONE
+    assert (await hall.said(listed.turn_id))[-1].startswith("One alarm: Motor three over temperature")
+    assert not [said for said in await hall.said() if "yes" in said]

@@ -86,7 +86,9 @@ class ListAlarms:
         if definition is None or language not in definition.text:  # raised under an older plant model
             return alarm.alarm_id.replace("_", " ")
         tag = self._plant.tag_by_key.get(definition.tag) if definition.tag else None
-        quantity = {"value": alarm.value, "unit": alarm.unit, "decimals": tag.decimals if tag else None}
+        # A gateway's own unit is not spoken: it may have no words, or words that nobody here chose.
+        unit = tag.unit if tag is not None and alarm.unit == tag.unit else ""
+        quantity = {"value": alarm.value, "unit": unit, "decimals": tag.decimals if tag else None}
         said = definition.text[language].replace("{value}", self._wording.spoken(quantity, language))
         return said.strip().rstrip(".。!！")
 
