@@ -290,3 +290,15 @@ async def abandoning(hall: Hall) -> AsyncIterator[None]:
     finally:
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
+
+
+@pytest.mark.req("R5", "V4")
+async def test_a_question_answered_before_it_sounded_is_not_asked_any_more(hall: Hall) -> None:
+    await hall.say(SET_FAN)
+    await hall.say("yes confirm")
+    await hall.speak_all()
+    told = await hall.bench.rows("SELECT text, status FROM delivery ORDER BY seq")
+    assert [(row["text"], row["status"]) for row in told] == [
+        (SET, "abandoned"),
+        ("The fan speed of motor 3 is now 80 percent.", "delivered"),
+    ]

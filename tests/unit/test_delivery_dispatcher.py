@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from appliance.contracts.delivery import Delivery
-from appliance.contracts.errors import Malformed, Unavailable
+from appliance.contracts.errors import Malformed, StorageFullError, Unavailable
 from appliance.contracts.speech import SpeechReceipt
+from appliance.contracts.store import Transaction
 from appliance.delivery.dispatcher import Dispatcher
 from appliance.store import deliveries
 from tests.support.ledger import Bench, open_bench
@@ -192,3 +193,37 @@ async def test_what_can_never_be_said_fails_and_the_next_one_is_said(booth: Boot
         await booth.until(lambda rows: rows[1]["status"] == "delivered")
     (failed, _) = await booth.rows()
     assert (failed["status"], failed["failure"]) == ("failed", "this voice has no such script")
+
+
+class FillingCard:
+    """The ledger on a card that is full for the next ``full_for`` writes; everything else is the real one."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._database = bench.database
+        self.full_for = 0
+        self.refused = 0
+
+    async def transaction(self, work: Callable[[Transaction], Any]) -> Any:
+        if self.full_for:
+            self.full_for -= 1
+            self.refused += 1
+            raise StorageFullError("the card is full")
+        return await self._database.transaction(work)
+
+    async def fetch(self, sql: str, parameters: Any = ()) -> Any:
+        return await self._database.fetch(sql, parameters)
+
+
+@pytest.mark.field("FC-D01")
+async def test_a_card_that_fills_while_something_is_said_ends_nothing_and_repeats_nothing(booth: Booth) -> None:
+    card = FillingCard(booth.bench)
+    dispatcher = Dispatcher(card, booth.bench.clock, booth.speaker, phrasing(), waits=lambda: iter([0.0] * 99))
+
+    async def fill(_: Delivery) -> None:
+        card.full_for = 3
+
+    booth.speaker.during = fill
+    await booth.queue("once")
+    async with running(dispatcher):
+        await booth.until(all_said)
+    assert booth.speaker.words == ["once"] and card.refused == 3
