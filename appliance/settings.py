@@ -123,13 +123,8 @@ class Settings(ApplianceSettings, Policies):
         """Folder of the shipped playbooks."""
         return self.folder / PLAYBOOKS_FOLDER
 
-    @property
-    def models_dir(self) -> Path:
-        """Where fetched models are put."""
-        return self.data_dir / MODELS_FOLDER
-
     def model_places(self) -> dict[str, Path]:
-        """Return where each model is or should be: the declared ones, and what else was fetched into :attr:`models_dir`."""
+        """Return where each model is or should be: the declared ones, and what else was fetched below ``data_dir``."""
         return _model_places(self)
 
     def describe_model(self, name: str, path: Path) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
 import threading
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+from appliance.foundation.parent import signal_on_parents_death
 
 
 def die_with_parent(parent_pid: int) -> None:
@@ -16,7 +15,7 @@ def die_with_parent(parent_pid: int) -> None:
 
     The kernel's signal is tied to the thread that started us; the pipe is not, and holds when the signal is lost.
     """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    signal_on_parents_death(signal.SIGKILL)
     if os.getppid() != parent_pid:  # it died before we asked
         os._exit(0)
     threading.Thread(target=_wait_for_end_of_input, name="parent", daemon=True).start()

@@ -156,12 +156,6 @@ def started(tx: Transaction) -> list[Admission]:
     return [to_admission(row) for row in tx.execute(f"SELECT * FROM admission WHERE {_OPEN} AND status = 'started' ORDER BY seq")]
 
 
-def started_for(tx: Transaction, turn_id: str) -> Admission | None:
-    """Return the started admission a turn runs under, or None."""
-    row = tx.execute(f"SELECT * FROM admission WHERE {_OPEN} AND status = 'started' AND turn_id = ?", (turn_id,)).fetchone()
-    return None if row is None else to_admission(row)
-
-
 def restarts_of(tx: Transaction, admission_id: str) -> int:
     """Return how many restarts in a row an admission has already carried its turn through."""
     row = tx.execute(

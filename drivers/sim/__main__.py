@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ctypes
 import os
 import signal
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from appliance.contracts.clock import Clock
 from appliance.foundation.log import start_logging
+from appliance.foundation.parent import signal_on_parents_death
 from appliance.foundation.supervisor import Degraded, supervise
 from appliance.foundation.system_clock import SystemClock
 from drivers.mqtt.session import MqttSession
@@ -33,7 +33,6 @@ from drivers.sim.plc import Plc
 from drivers.sim.registers import Registers
 
 _STEP_S = 0.05  # real seconds
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -132,15 +131,11 @@ def _session(options: argparse.Namespace, clock: Clock, degraded: Degraded) -> M
     return MqttSession(settings, clock, degraded, nothing_is_expected)
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # a parent already gone is seen as the end of standard input
-
-
 def main() -> None:
     """Run until ordered, signalled, or left alone."""
     options = _options(sys.argv[1:])
     if not options.no_control:
-        _die_with_parent()
+        signal_on_parents_death(signal.SIGTERM)  # a parent already gone is seen as the end of standard input
     start_logging("warning")
     asyncio.run(_simulate(options, SystemClock()))
 

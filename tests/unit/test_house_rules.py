@@ -105,8 +105,9 @@ def test_nothing_swallows_everything_but_the_supervisor() -> None:
 @pytest.mark.parametrize(
     ("what", "pattern"),
     [
+        # Names what must stand nowhere else; this file is the one place left out of the search below.
         ("index address", r"(?<!no-emit-)(?:index-url|find-links)|pypi\.org|pythonhosted|registry\.npm"),
-        ("path of a developer's machine", r"(?:^|[^A-Za-z0-9_.$~-])/(?:work|root|tmp/lab)/"),
+        ("path of a developer's machine", r"(?:^|[^A-Za-z0-9_.$~-])/(?:work|root|tmp)/"),
         ("left for later", r"\b(?:TODO|FIXME|XXX)\b"),
         ("how the work is organised", r"\.\./shared|\bissue #?\d|\bissues show\b|\bagent session"),
     ],
