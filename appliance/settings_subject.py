@@ -41,7 +41,8 @@ def subject_of(folder: Path, environ: Mapping[str, str]) -> Subject:
 def _links(settings: Settings) -> Iterator[tuple[str, str, str, int]]:
     yield "broker", "the MQTT broker", settings.mqtt.host, settings.mqtt.port
     for link in settings.plant.links:
-        yield f"plc.{link.id}", f"PLC {link.id}", link.host, link.port
+        if link.host is not None:  # a serial line is not reached by name
+            yield f"plc.{link.id}", f"PLC {link.id}", link.host, link.port
 
 
 def _stand_in(device: str) -> str:

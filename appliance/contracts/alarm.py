@@ -15,12 +15,13 @@ class AlarmChange(StrEnum):
 
 
 class AlarmState(StrEnum):
-    """ISA-18.2 states built so far; shelving and suppression come with alarm handling in depth."""
+    """States of an activation (ISA-18.2). LATCHED: gone and acknowledged, but it stays until somebody resets it."""
 
     NORMAL = "normal"
     UNACKNOWLEDGED = "unacknowledged"
     ACKNOWLEDGED = "acknowledged"
     RETURNED_UNACKNOWLEDGED = "returned_unacknowledged"
+    LATCHED = "latched"
 
 
 class AlarmAction(StrEnum):
@@ -29,13 +30,44 @@ class AlarmAction(StrEnum):
     RAISE = "raise"
     CLEAR = "clear"
     ACKNOWLEDGE = "acknowledge"
+    RESET = "reset"
+
+
+class Inhibition(StrEnum):
+    """Why an alarm is not announced (ISA-18.2): SHELVED by a person for a time and with a reason, SUPPRESSED by design while the
+    plant is in a certain state, OUT_OF_SERVICE by a person until put back. Its states go on being kept meanwhile."""
+
+    SHELVED = "shelved"
+    SUPPRESSED = "suppressed"
+    OUT_OF_SERVICE = "out_of_service"
+
+
+class Disposition(StrEnum):
+    """What became of an event that was journalled. Everything but ANNOUNCE is suppressed, and says why.
+
+    REPEAT: it told nothing new. MERGED: another source had told of the same. CHATTER: it came and went too often. FLOOD: its
+    conversation tells of it by number. STATE: a retained message, or the truth found at start, about what was known already.
+    """
+
+    ANNOUNCE = "announce"
+    REPEAT = "repeat"
+    MERGED = "merged"
+    SHELVED = "shelved"
+    SUPPRESSED = "suppressed"
+    OUT_OF_SERVICE = "out_of_service"
+    CHATTER = "chatter"
+    FLOOD = "flood"
+    STATE = "state"
 
 
 @dataclass(frozen=True, slots=True)
 class AlarmEvent:
-    """One report from a source. (source, activation, change) is the duplicate key: a resend is the same event.
+    """One report from a source. (source, alarm, activation, change, sequence) is the duplicate key: a resend is the same event.
 
-    ``activation`` is the source's counter or id of this activation; ``alarm_id`` is ours, from the plant model.
+    ``activation`` is the source's counter or id of this activation; ``alarm_id`` is ours, from the plant model. ``sequence`` is
+    the source's running number of what it sends, if it has one: a gap in it is something that was lost. ``is_state``: it was
+    true before (a retained message, or what the PLC says at start), so it is truth and not news. ``was_missed``: read from the
+    PLC because the gateway or the broker did not tell.
     """
 
     source: str
@@ -46,6 +78,9 @@ class AlarmEvent:
     unit: str
     source_utc: datetime | None
     source_mono_ns: int | None = None
+    sequence: int | None = None
+    is_state: bool = False
+    was_missed: bool = False
 
     @property
     def activation_id(self) -> str:
@@ -55,7 +90,8 @@ class AlarmEvent:
     @property
     def dedupe_key(self) -> str:
         """Admission key of this event."""
-        return f"alarm:{self.activation_id}:{self.change}"
+        numbered = "" if self.sequence is None else f":{self.sequence}"
+        return f"alarm:{self.activation_id}:{self.change}{numbered}"
 
 
 @dataclass(frozen=True, slots=True)

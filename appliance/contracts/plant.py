@@ -5,98 +5,22 @@ Frozen pydantic models, so that one declaration validates and documents. Names a
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from math import isfinite
-from typing import Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from appliance.contracts.alarm_definition import AlarmDefinition
+from appliance.contracts.errors import Malformed
+from appliance.contracts.link import Addressing, Link, to_wire_address
+from appliance.contracts.tag import MQTT_LINK, RegisterKind, Tag
+from appliance.contracts.topic_mapping import TopicMapping
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RegisterKind(StrEnum):
-    """The four Modbus tables (Modbus Application Protocol 1.1b3, section 4.3)."""
-
-    COIL = "coil"
-    DISCRETE_INPUT = "discrete_input"
-    INPUT_REGISTER = "input_register"
-    HOLDING_REGISTER = "holding_register"
-
-
-class DataType(StrEnum):
-    """How registers decode."""
-
-    BOOL = "bool"
-    INT16 = "int16"
-    UINT16 = "uint16"
-    INT32 = "int32"
-    UINT32 = "uint32"
-    FLOAT32 = "float32"
-
-
-class WordOrder(StrEnum):
-    """Byte and word order of multi-register values: ABCD is big-endian both ways, CDAB swaps words.
-
-    A value of one register is always big-endian, as Modbus itself says (Application Protocol 1.1b3, section 4.2).
-    """
-
-    ABCD = "ABCD"
-    BADC = "BADC"
-    CDAB = "CDAB"
-    DCBA = "DCBA"
-
-
-class Tag(_Frozen):
-    """One value on the wire. ``address`` is the 0-based wire address; limits are in engineering units."""
-
-    name: str
-    asset: str
-    link: str
-    device_id: int = Field(ge=0, le=255)
-    kind: RegisterKind
-    address: int = Field(ge=0, le=65535)
-    type: DataType
-    word_order: WordOrder = WordOrder.ABCD
-    scale: float = 1.0
-    offset: float = 0.0
-    unit: str = ""
-    decimals: int = Field(default=0, ge=0, le=6)
-    writable: bool = False
-    low: float | None = None
-    high: float | None = None
-    sentinels: list[int] = Field(
-        default_factory=list,
-        description="unsigned raw values by which the device says 'no measurement', such as 0x8000 or 0xFFFF",
-    )
-    spoken: dict[str, list[str]] = Field(description="language -> names people say, first one is said back")
-
-    @model_validator(mode="after")
-    def _is_consistent(self) -> Tag:
-        bits = self.kind in (RegisterKind.COIL, RegisterKind.DISCRETE_INPUT)
-        if bits and self.type is not DataType.BOOL:
-            raise ValueError(f"tag {self.name}: a {self.kind} holds a bool, not {self.type}")
-        if not isfinite(self.scale) or not isfinite(self.offset) or self.scale == 0:
-            raise ValueError(f"tag {self.name}: scale and offset must be finite, scale not 0")
-        if self.low is not None and self.high is not None and not self.low <= self.high:
-            raise ValueError(f"tag {self.name}: low must not be above high")
-        if self.writable and self.kind in (RegisterKind.DISCRETE_INPUT, RegisterKind.INPUT_REGISTER):
-            raise ValueError(f"tag {self.name}: a {self.kind} cannot be writable; use a coil or holding_register")
-        if self.writable and self.type is not DataType.BOOL and (self.low is None or self.high is None):
-            raise ValueError(f"tag {self.name}: writable needs low and high")
-        return self
-
-    @property
-    def key(self) -> str:
-        """Unique name across the plant: ``asset.name``."""
-        return f"{self.asset}.{self.name}"
-
-    @property
-    def register_count(self) -> int:
-        """Registers (or bits) the value spans."""
-        return 2 if self.type in (DataType.INT32, DataType.UINT32, DataType.FLOAT32) else 1
 
 
 class Asset(_Frozen):
@@ -105,31 +29,6 @@ class Asset(_Frozen):
     id: str
     area: str
     spoken: dict[str, list[str]]
-
-
-class Priority(StrEnum):
-    """Alarm priorities (ISA-18.2); urgency order is LOW < MEDIUM < HIGH < CRITICAL."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-    CRITICAL = "critical"
-
-
-class AlarmDefinition(_Frozen):
-    """One alarm. ``id`` is unique in the plant, ``source_id`` is the name the gateway publishes.
-
-    ``text`` per language may use ``{value}``; it is spoken. ``tag`` names the measured value, if any.
-    """
-
-    id: str
-    asset: str
-    source_id: str
-    priority: Priority
-    fault: str = Field(description="fault class, shared by similar alarms: over_temperature, low_pressure, …")
-    tag: str | None = None
-    playbook: str
-    text: dict[str, str]
 
 
 class EventRing(_Frozen):
@@ -147,15 +46,11 @@ class EventRing(_Frozen):
     codes: dict[int, dict[str, str]]
 
 
-class Link(_Frozen):
-    """A Modbus TCP link. Seconds for all times."""
+class PollGroup(_Frozen):
+    """Tags that are read together, every ``every_s`` seconds."""
 
-    id: str
-    host: str
-    port: int = Field(ge=1, le=65535)
-    timeout_s: float = Field(default=1.0, gt=0, le=60)
-    retries: int = Field(default=1, ge=0, le=5)
-    protocol: Literal["tcp"] = "tcp"
+    name: str
+    every_s: float = Field(ge=0.02, le=3_600)
 
 
 class Plant(_Frozen):
@@ -166,26 +61,70 @@ class Plant(_Frozen):
     assets: list[Asset]
     tags: list[Tag]
     alarms: list[AlarmDefinition]
+    poll_groups: list[PollGroup] = Field(default_factory=list)
+    topics: list[TopicMapping] = Field(default_factory=list, description="what gateways publish, where it is not our own format")
     event_log: EventRing | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _addresses_to_wire(cls, told: Any) -> Any:
+        """Turn addresses into wire addresses where the tag's device declares another notation."""
+        if not isinstance(told, dict):
+            return told
+        notations = dict(_notations(told.get("links")))
+        tags = told.get("tags")
+        return told | {"tags": [_on_the_wire(tag, notations) for tag in tags]} if notations and isinstance(tags, list) else told
 
     @model_validator(mode="after")
     def _references_resolve(self) -> Plant:
-        assets = {a.id for a in self.assets}
-        links = {link.id for link in self.links}
-        keys = [t.key for t in self.tags]
-        faults: list[str] = []
-        faults += [f"tag {t.key}: unknown asset {t.asset}" for t in self.tags if t.asset not in assets]
-        faults += [f"tag {t.key}: unknown link {t.link}" for t in self.tags if t.link not in links]
-        faults += [f"alarm {a.id}: unknown asset {a.asset}" for a in self.alarms if a.asset not in assets]
-        faults += [f"alarm {a.id}: unknown tag {a.tag}" for a in self.alarms if a.tag and a.tag not in keys]
-        faults += [f"tag {k}: declared twice" for k in sorted({k for k in keys if keys.count(k) > 1})]
-        ids = [a.id for a in self.alarms]
-        faults += [f"alarm {i}: declared twice" for i in sorted({i for i in ids if ids.count(i) > 1})]
-        if self.event_log and self.event_log.link not in links:
+        faults = [*self._tag_faults(), *self._alarm_faults(), *self._topic_faults()]
+        if MQTT_LINK in {link.id for link in self.links}:
+            faults.append(f"links: {MQTT_LINK} is the name for published tags; choose another")
+        if self.event_log and self.event_log.link not in {link.id for link in self.links}:
             faults.append(f"event_log: unknown link {self.event_log.link}")
         if faults:
             raise ValueError("; ".join(faults))
         return self
+
+    def _tag_faults(self) -> Iterator[str]:
+        assets, links = {a.id for a in self.assets}, {link.id for link in self.links} | {MQTT_LINK}
+        groups = {group.name for group in self.poll_groups}
+        for tag in self.tags:
+            if tag.asset not in assets:
+                yield f"tag {tag.key}: unknown asset {tag.asset}"
+            if tag.link not in links:
+                yield f"tag {tag.key}: unknown link {tag.link}"
+            if tag.poll is not None and tag.poll not in groups:
+                yield f"tag {tag.key}: unknown poll group {tag.poll}"
+        yield from (f"tag {key}: declared twice" for key in _repeated(tag.key for tag in self.tags))
+        yield from (f"link {name}: declared twice" for name in _repeated(link.id for link in self.links))
+        yield from (f"poll group {name}: declared twice" for name in _repeated(group.name for group in self.poll_groups))
+
+    def _alarm_faults(self) -> Iterator[str]:
+        assets, links, tags = {a.id for a in self.assets}, {link.id for link in self.links}, {t.key: t for t in self.tags}
+        for alarm in self.alarms:
+            if alarm.asset not in assets:
+                yield f"alarm {alarm.id}: unknown asset {alarm.asset}"
+            if alarm.tag and alarm.tag not in tags:
+                yield f"alarm {alarm.id}: unknown tag {alarm.tag}"
+            if alarm.condition and alarm.condition.link and alarm.condition.link not in links:
+                yield f"alarm {alarm.id}: unknown link {alarm.condition.link}"
+            for key in alarm.watched_tags:
+                if key not in tags:
+                    yield f"alarm {alarm.id}: unknown tag {key}"
+                elif tags[key].poll is None and tags[key].link != MQTT_LINK:
+                    yield f"alarm {alarm.id}: tag {key} is not polled; give it a poll group"
+        yield from (f"alarm {name}: declared twice" for name in _repeated(alarm.id for alarm in self.alarms))
+        yield from (
+            f"source_id {name}: used by two alarms" for name in _repeated(a.source_id for a in self.alarms if a.source_id)
+        )
+
+    def _topic_faults(self) -> Iterator[str]:
+        published = {tag.key for tag in self.tags if tag.link == MQTT_LINK}
+        named = [key for mapping in self.topics for key in mapping.values.values()]
+        yield from (f"topics: {key} is not a published tag" for key in sorted(set(named) - published))
+        yield from (f"tag {key}: no topic publishes it" for key in sorted(published - set(named)))
+        yield from (f"topics: {key} is published twice" for key in _repeated(named))
 
     @cached_property
     def tag_by_key(self) -> dict[str, Tag]:
@@ -205,4 +144,34 @@ class Plant(_Frozen):
     @cached_property
     def alarm_by_source_id(self) -> dict[str, AlarmDefinition]:
         """The gateway's alarm name -> AlarmDefinition."""
-        return {a.source_id: a for a in self.alarms}
+        return {a.source_id: a for a in self.alarms if a.source_id}
+
+    @cached_property
+    def link_by_id(self) -> dict[str, Link]:
+        """Link id -> Link."""
+        return {link.id: link for link in self.links}
+
+
+def _notations(links: Any) -> Iterator[tuple[tuple[Any, Any], Addressing]]:
+    """Yield (link, device) and the notation of each device that declares a known one; the rest is the models' to complain of."""
+    for link in links if isinstance(links, list) else ():
+        for device in link.get("devices") or () if isinstance(link, dict) else ():
+            if isinstance(device, dict) and device.get("addressing") in list(Addressing):
+                yield (link.get("id"), device.get("id")), Addressing(device["addressing"])
+
+
+def _on_the_wire(told: Any, notations: Mapping[tuple[Any, Any], Addressing]) -> Any:
+    """Return a declared tag with its wire address; what is not understood is left to its own validation."""
+    if not isinstance(told, dict):
+        return told
+    notation = notations.get((told.get("link"), told.get("device_id")))
+    if notation is None or not isinstance(told.get("address"), int) or told.get("kind") not in list(RegisterKind):
+        return told
+    try:
+        return told | {"address": to_wire_address(told["address"], RegisterKind(told["kind"]), notation)}
+    except Malformed as error:
+        raise ValueError(f"tag {told.get('name')}: {error.message}") from error
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return sorted(name for name, count in Counter(names).items() if count > 1)

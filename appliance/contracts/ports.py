@@ -65,7 +65,20 @@ class AlarmSink(Protocol):
     """Where a source hands an alarm event in."""
 
     async def admit(self, event: AlarmEvent) -> Admitted:
-        """Return only after the event is durable; the source may then acknowledge it to whoever sent it."""
+        """Return only after the event is durable; the source may then acknowledge it to whoever sent it.
+
+        Raises:
+            Unavailable: the queue is full or the ledger cannot be written; the source keeps the event and offers it again.
+            Refused: the same activation came with other content.
+        """
+        ...
+
+    async def suppress(self, alarm_id: str, is_suppressed: bool, why: str) -> None:
+        """Say that an alarm is suppressed by design from now on, or not any more. The same again changes nothing.
+
+        Raises:
+            Unavailable: the ledger cannot be written.
+        """
         ...
 
 

@@ -35,6 +35,16 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Visibility:
+    """A link, or with ``device_id`` one device behind it, came into sight (``why`` is empty) or was lost."""
+
+    link: str
+    device_id: int | None
+    is_visible: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteReceipt:
     """A field write that was read back. ``verified`` is False when the read-back differs from ``wanted``."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from appliance.contracts.plant import Tag
 from appliance.contracts.reading import Quality, Reading, Value
+from appliance.contracts.tag import Tag
 from appliance.execution.fields import Fields
 
 

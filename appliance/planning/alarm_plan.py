@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.contracts.alarm import AlarmChange
+from appliance.contracts.alarm_definition import AlarmDefinition, Priority
 from appliance.contracts.plan import Plan, Step
-from appliance.contracts.plant import AlarmDefinition, Priority, Tag
+from appliance.contracts.tag import Tag
 from appliance.planning.answers import capital, say
 from appliance.planning.playbook_steps import (
     Ask,

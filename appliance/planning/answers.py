@@ -11,7 +11,7 @@ from typing import Any
 
 from appliance.contracts.errors import Malformed, Refused
 from appliance.contracts.plan import Intent, Step
-from appliance.contracts.plant import DataType, Tag
+from appliance.contracts.tag import DataType, Tag
 from appliance.planning.tongue import Tongue
 
 Steps = tuple[Step, ...]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from appliance.contracts.alarm_definition import AlarmDefinition
 from appliance.contracts.errors import Malformed
-from appliance.contracts.plant import AlarmDefinition, Plant, Tag
+from appliance.contracts.plant import Plant
+from appliance.contracts.tag import Tag
 from appliance.planning.phrases import Phrases
 
 _ENDS = (".", "!", "?", "。", "！", "？")

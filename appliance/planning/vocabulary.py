@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from appliance.contracts.errors import ConfigError
-from appliance.contracts.plant import DataType, Plant, Tag
+from appliance.contracts.plant import Plant
+from appliance.contracts.tag import DataType, Tag
 from appliance.planning.phrase_file import Unit
 from appliance.planning.spoken_numbers import HIGHEST, digits_to_words, to_digits
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 
 from appliance.contracts.alarm import Alarm, AlarmChange, AlarmEvent, AlarmState
+from appliance.contracts.alarm_definition import AlarmDefinition
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
-from appliance.contracts.plant import AlarmDefinition
 from appliance.contracts.store import Transaction
 from appliance.store import operations
 from appliance.store.columns import to_utc, to_utc_or_none, utc_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from appliance.contracts.plant import RegisterKind, Tag
+from appliance.contracts.tag import RegisterKind, Tag
 from drivers.modbus.codec import is_bits
 
 WIDEST_GAP = 8  # reading up to this many unwanted registers is cheaper than a second request

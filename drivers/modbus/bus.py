@@ -15,9 +15,10 @@ from typing import Any
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused, Unavailable
-from appliance.contracts.plant import DataType, Plant, RegisterKind, Tag
+from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus
 from appliance.contracts.reading import Quality, Reading, Value, WriteReceipt
+from appliance.contracts.tag import DataType, RegisterKind, Tag
 from appliance.foundation.supervisor import Degraded
 from drivers.modbus.answers import ILLEGAL_ADDRESS
 from drivers.modbus.blocks import Block, Span, merge

@@ -12,8 +12,8 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from math import isfinite
 
 from appliance.contracts.errors import Malformed, Refused
-from appliance.contracts.plant import DataType, RegisterKind, Tag, WordOrder
 from appliance.contracts.reading import Value
+from appliance.contracts.tag import DataType, RegisterKind, Tag, WordOrder
 
 # Which byte of the big-endian value stands at each place on the wire. Every row is its own inverse.
 _BYTE_AT: dict[WordOrder, tuple[int, int, int, int]] = {

@@ -15,7 +15,8 @@ from pymodbus.client import AsyncModbusTcpClient
 from pymodbus.exceptions import ModbusException
 from pymodbus.pdu import ModbusPDU
 
-from appliance.contracts.plant import Link, RegisterKind
+from appliance.contracts.link import Link
+from appliance.contracts.tag import RegisterKind
 
 T = TypeVar("T")
 

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Unavailable, Uncertain
-from appliance.contracts.plant import Link, RegisterKind
+from appliance.contracts.link import Link
+from appliance.contracts.tag import RegisterKind
 from appliance.foundation.backoff import delays_s
 from drivers.modbus.answers import comes_from_device, refused_read, refused_write
 from drivers.modbus.connection import Connection, ExceptionAnswer, NoAnswer

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from appliance.contracts.alarm import AlarmChange
+from appliance.contracts.alarm_definition import AlarmDefinition
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Unavailable
-from appliance.contracts.plant import AlarmDefinition, Plant
+from appliance.contracts.plant import Plant
 from appliance.foundation.canonical import canonical_json
 from drivers.mqtt.session import MqttSession
 from drivers.sim.journal import Journal

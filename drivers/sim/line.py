@@ -11,8 +11,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from appliance.contracts.alarm import AlarmChange
+from appliance.contracts.alarm_definition import AlarmDefinition
 from appliance.contracts.errors import Refused
-from appliance.contracts.plant import AlarmDefinition, Plant, RegisterKind, Tag
+from appliance.contracts.plant import Plant
+from appliance.contracts.tag import RegisterKind, Tag
 from drivers.sim.dynamics import LIMITS, Conveyor, Machine, Motor, Pump
 from drivers.sim.registers import Registers
 

@@ -15,7 +15,7 @@ from pymodbus.server import ModbusTcpServer
 from pymodbus.simulator import DataType, SimData, SimDevice
 
 from appliance.contracts.clock import Clock
-from appliance.contracts.plant import RegisterKind
+from appliance.contracts.tag import RegisterKind
 from drivers.modbus.codec import is_bits
 from drivers.sim.registers import Registers
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from appliance.contracts.plant import Plant, RegisterKind, Tag
+from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Value
+from appliance.contracts.tag import RegisterKind, Tag
 from drivers.modbus.codec import decode, encode
 from drivers.modbus.event_log import SLOT_REGISTERS, encode_slot
 

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from appliance.contracts.errors import Refused, Unavailable, Uncertain
-from appliance.contracts.plant import Link, RegisterKind
+from appliance.contracts.link import Link
+from appliance.contracts.tag import RegisterKind
 from appliance.foundation.system_clock import SystemClock
 from drivers.modbus.link import ModbusLink
 from tests.support.raw_plc import Answer, RawPlc, raw_plc, registers

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.contracts.plant import DataType, Tag
+from appliance.contracts.tag import DataType, Tag
 from drivers.modbus.blocks import MOST_REGISTERS, WIDEST_GAP, merge
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.contracts.errors import Malformed, Refused
-from appliance.contracts.plant import DataType, Tag, WordOrder
+from appliance.contracts.tag import DataType, Tag, WordOrder
 from drivers.modbus.codec import decode, encode, wire_address
 
 _INTEGERS = {

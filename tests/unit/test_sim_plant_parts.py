@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.alarm import AlarmChange
+from appliance.contracts.alarm_definition import AlarmDefinition
 from appliance.contracts.errors import Malformed, Refused
-from appliance.contracts.plant import AlarmDefinition, RegisterKind
+from appliance.contracts.tag import RegisterKind
 from drivers.modbus.event_log import SLOT_REGISTERS, decode_ring
 from drivers.sim.control import obey
 from drivers.sim.journal import Journal

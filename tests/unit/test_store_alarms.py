@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.alarm import Alarm, AlarmChange, AlarmEvent, AlarmState
+from appliance.contracts.alarm_definition import AlarmDefinition, Priority
 from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
-from appliance.contracts.plant import AlarmDefinition, Priority
 from appliance.store import alarms, sessions
 from tests.support.ledger import Bench, open_bench
 

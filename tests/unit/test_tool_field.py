@@ -15,7 +15,8 @@ import pytest_asyncio
 
 from appliance.contracts.errors import Unavailable
 from appliance.contracts.plan import Step
-from appliance.contracts.plant import Plant, Tag
+from appliance.contracts.plant import Plant
+from appliance.contracts.tag import Tag
 from appliance.contracts.tool import ToolCall
 from appliance.execution.runner import Runner, RunOutcome
 from appliance.execution.toolbox import Toolbox

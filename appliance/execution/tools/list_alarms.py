@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from appliance.contracts.alarm import Alarm, AlarmState
-from appliance.contracts.plant import Plant, Priority
+from appliance.contracts.alarm_definition import Priority
+from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
 from appliance.contracts.store import Transaction
 from appliance.contracts.tool import (

@@ -9,9 +9,10 @@ from pydantic import Field
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Unavailable, Uncertain
-from appliance.contracts.plant import DataType, Plant, Tag
+from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus
 from appliance.contracts.reading import Quality, Value
+from appliance.contracts.tag import DataType, Tag
 from appliance.contracts.tool import (
     AccessLevel,
     EffectDisposition,

@@ -1,0 +1,169 @@
+"""A tag: one value on the wire, how it decodes, how often it is read and what may be written to it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from math import isfinite
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MOST_STRING_REGISTERS = 60
+"""Longest text of a tag in registers: more than any display of a PLC shows, less than one request carries."""
+
+
+MQTT_LINK = "mqtt"
+"""``link`` of tags that a gateway publishes; no Modbus link may have this name."""
+
+
+class RegisterKind(StrEnum):
+    """The four Modbus tables (Modbus Application Protocol 1.1b3, section 4.3), and ``published`` for values that come by MQTT."""
+
+    COIL = "coil"
+    DISCRETE_INPUT = "discrete_input"
+    INPUT_REGISTER = "input_register"
+    HOLDING_REGISTER = "holding_register"
+    PUBLISHED = "published"
+
+
+class DataType(StrEnum):
+    """How registers decode. ``bcd16`` and ``bcd32`` hold four and eight decimal digits, ``string`` two characters a register."""
+
+    BOOL = "bool"
+    INT16 = "int16"
+    UINT16 = "uint16"
+    INT32 = "int32"
+    UINT32 = "uint32"
+    INT64 = "int64"
+    UINT64 = "uint64"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    BCD16 = "bcd16"
+    BCD32 = "bcd32"
+    STRING = "string"
+
+
+_REGISTERS: dict[DataType, int] = {
+    DataType.INT32: 2,
+    DataType.UINT32: 2,
+    DataType.FLOAT32: 2,
+    DataType.BCD32: 2,
+    DataType.INT64: 4,
+    DataType.UINT64: 4,
+    DataType.FLOAT64: 4,
+}
+_FLOATS = (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64)
+
+
+class WordOrder(StrEnum):
+    """Byte and word order of values of several registers: ABCD is big-endian both ways, CDAB has the lowest word first, BADC
+    swaps the bytes of each word, DCBA does both. Four registers follow the same rule (CDAB is GHEFCDAB), a string only swaps
+    bytes. A number of one register is always big-endian, as Modbus itself says (Application Protocol 1.1b3, section 4.2).
+    """
+
+    ABCD = "ABCD"
+    BADC = "BADC"
+    CDAB = "CDAB"
+    DCBA = "DCBA"
+
+
+class WriteFunction(StrEnum):
+    """By which function a tag is written: ``auto`` takes 5 or 6 for one coil or register, 16 for several and 22 (mask write)
+    for a bit of a register; ``multiple`` takes 15 or 16 even for one, for devices that know no other."""
+
+    AUTO = "auto"
+    MULTIPLE = "multiple"
+
+
+class Tag(BaseModel):
+    """One value on the wire. ``address`` is the 0-based wire address; limits are in engineering units.
+
+    A tag of the link ``mqtt`` and kind ``published`` is named by a topic mapping instead of an address, and cannot be written.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    asset: str
+    link: str
+    device_id: int = Field(default=0, ge=0, le=255)
+    kind: RegisterKind
+    address: int = Field(default=0, ge=0, le=65535)
+    type: DataType
+    bit: int | None = Field(default=None, ge=0, le=15, description="of a register that holds bits; 0 is the lowest")
+    length: int = Field(default=1, ge=1, le=MOST_STRING_REGISTERS, description="registers of a string")
+    word_order: WordOrder = WordOrder.ABCD
+    scale: float = 1.0
+    offset: float = 0.0
+    unit: str = ""
+    decimals: int = Field(default=0, ge=0, le=6)
+    clamp: tuple[float, float] | None = Field(default=None, description="lowest and highest value that is shown when read")
+    names: dict[int, str] = Field(default_factory=dict, description="what the numbers of an enumeration mean")
+    flags: dict[int, str] = Field(default_factory=dict, description="what the bits of a bitfield mean when set")
+    writable: bool = False
+    write_function: WriteFunction = WriteFunction.AUTO
+    low: float | None = None
+    high: float | None = None
+    sentinels: list[int] = Field(
+        default_factory=list,
+        description="unsigned raw values by which the device says 'no measurement', such as 0x8000 or 0xFFFF",
+    )
+    poll: str | None = Field(default=None, description="poll group; without one the tag is read when somebody asks")
+    deadband: float | None = Field(default=None, gt=0, description="smallest change worth reporting, in engineering units")
+    deadband_percent: float | None = Field(default=None, gt=0, le=100, description="the same, in percent of the last reported")
+    spoken: dict[str, list[str]] = Field(description="language -> names people say, first one is said back")
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        for why in self._faults():
+            raise ValueError(f"tag {self.name}: {why}")
+        return self
+
+    def _faults(self) -> list[str]:
+        in_bits = self.kind in (RegisterKind.COIL, RegisterKind.DISCRETE_INPUT)
+        is_number = self.type not in (DataType.BOOL, DataType.STRING)
+        is_whole = is_number and self.type not in _FLOATS
+        is_published = self.kind is RegisterKind.PUBLISHED
+        told: dict[str, Any] = {
+            f"link {MQTT_LINK} and kind published belong together": is_published != (self.link == MQTT_LINK),
+            "a published tag has no device_id, address, bit or poll": is_published
+            and (self.device_id or self.address or self.bit is not None or self.poll),
+            "device_id and address are needed": not is_published and not {"device_id", "address"} <= self.model_fields_set,
+            f"a {self.kind} holds a bool, not {self.type}": in_bits and self.type is not DataType.BOOL,
+            f"a bool in a {self.kind} needs bit": not (in_bits or is_published)
+            and self.type is DataType.BOOL
+            and self.bit is None,
+            "bit is for a bool in a register": self.bit is not None and (in_bits or self.type is not DataType.BOOL),
+            "length is for a string": self.length != 1 and self.type is not DataType.STRING,
+            "scale and offset must be finite, scale not 0": not (isfinite(self.scale) and isfinite(self.offset) and self.scale),
+            "low must not be above high": self.low is not None and self.high is not None and not self.low <= self.high,
+            "clamp must be two finite numbers, the lower first": self.clamp is not None
+            and not (all(map(isfinite, self.clamp)) and self.clamp[0] <= self.clamp[1]),
+            "names and flags are for whole numbers, and only one of them": (self.names and self.flags)
+            or ((self.names or self.flags) and not is_whole),
+            "names and flags take neither scale, offset nor clamp": (self.names or self.flags)
+            and (self.scale != 1 or self.offset != 0 or self.clamp),
+            "two numbers have the same name": len(set(self.names.values())) != len(self.names),
+            "two flags have the same name": len(set(self.flags.values())) != len(self.flags),
+            "a deadband is for numbers, and is either absolute or in percent": (self.deadband and self.deadband_percent)
+            or ((self.deadband or self.deadband_percent) and (not is_number or self.names or self.flags)),
+            f"a {self.kind} cannot be writable; use a coil or holding_register": self.writable
+            and self.kind in (RegisterKind.DISCRETE_INPUT, RegisterKind.INPUT_REGISTER, RegisterKind.PUBLISHED),
+            "writable needs low and high": self.writable
+            and is_number
+            and not (self.names or self.flags)
+            and (self.low is None or self.high is None),
+            "the last register is beyond 65535": self.address + self.register_count > 65536,
+        }
+        return [why for why, is_so in told.items() if is_so]
+
+    @property
+    def key(self) -> str:
+        """Unique name across the plant: ``asset.name``."""
+        return f"{self.asset}.{self.name}"
+
+    @property
+    def register_count(self) -> int:
+        """Registers (or bits) the value spans."""
+        return self.length if self.type is DataType.STRING else _REGISTERS.get(self.type, 1)
