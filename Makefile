@@ -3,10 +3,11 @@ SHELL := /bin/sh
 PYTHON ?= python3
 RUN := .venv/bin/python
 ARGS ?=
+BENCH ?= field
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo run test check lock requirements crash clean
+.PHONY: help setup setup-test setup-bench demo run test check lock requirements crash bench clean
 
 help:  ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +17,9 @@ setup:  ## Install what running needs: Debian packages, .venv, pinned Python pac
 
 setup-test:
 	@tools/setup.sh test
+
+setup-bench:
+	@tools/setup.sh bench
 
 demo: setup  ## Run the whole story unattended; ends with one JSON summary
 	@$(RUN) -m demo $(ARGS)
@@ -35,6 +39,9 @@ check: setup-test  ## Format, lint, types, import directions, tests
 
 crash: setup-test  ## Only the tests that kill the core and start it again
 	@$(RUN) -m pytest tests/crash $(ARGS)
+
+bench: setup-bench  ## Measure (BENCH=field); writes build/bench/<name>.json (ARGS=--quick for a short run)
+	@$(RUN) -m bench.$(BENCH) $(ARGS)
 
 requirements:  ## Which requirement rows and field cases have tests, which are not built yet
 	@$(PYTHON) tools/requirements_report.py $(ARGS)

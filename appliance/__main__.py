@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         examine=_examine,
         list_models=_list_models,
         find_models_dir=find_models_dir,
+        plant=_plant,
     )
     return run_cli(actions, arguments)
 
@@ -105,6 +106,13 @@ def _coordinate(given: Mapping[str, Any]) -> int:
     start_logging("info")
     asyncio.run(serve(settings, ready=ready))
     return 0
+
+
+def _plant(command: str, given: Mapping[str, Any]) -> Any:
+    """Do a command of the simulated plant."""
+    from drivers.sim.commands import COMMANDS
+
+    return COMMANDS[command](given)
 
 
 def _check_config(folder: Path) -> Mapping[str, Any]:

@@ -7,6 +7,8 @@ for it; planning makes a plan, which is data; execution runs the plan's steps, e
 delivery are steps of the plan: what a turn remembers and says is written in the same ledger. Sync carries the ledger's
 operations to the coordinator by itself.
 
+Which alarms get a turn of their own, and which are told together in a flood, is ``alarm_turns``'s matter.
+
 After a crash nothing here needs to know: ``admission.recovery`` admits a successor for every turn that was under way, and
 ``_go_on_with`` goes on where the ledger says it stopped.
 """
@@ -20,24 +22,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.admission.queue import AdmissionQueue
-from appliance.contracts.admission import PRIORITY_RESUME, PRIORITY_UTTERANCE, Admission, AdmissionStatus, Outcome, RequestKind
-from appliance.contracts.alarm import AlarmChange
+from appliance.alarm_turns import AlarmTurns
+from appliance.contracts.admission import (
+    PRIORITY_RESUME,
+    PRIORITY_UTTERANCE,
+    Admission,
+    AdmissionStatus,
+    Door,
+    Outcome,
+    RequestKind,
+)
 from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.delivery import PRIORITY_ANSWER
 from appliance.contracts.effect import Confirmation
 from appliance.contracts.errors import FloorhandError, Malformed, OwnedElsewhere, Refused, Unavailable
 from appliance.contracts.plan import Intent, Plan
-from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
 from appliance.coordination.availability import Availability
 from appliance.execution.runner import Runner
+from appliance.execution.urgency import urgency_of
 from appliance.foundation.log import current_turn
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
 from appliance.session.questions import Questions
-from appliance.session.turns import Turns
-from appliance.store import admissions, alarms, confirmations, deliveries
+from appliance.session.turns import Also, Turns
+from appliance.store import admissions, confirmations, deliveries
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +63,13 @@ class Rooms:
     ledger: Ledger
     queue: AdmissionQueue
     turns: Turns
+    alarms: AlarmTurns
     questions: Questions
     phrasebook: Phrasebook
     planner: Planner
     runner: Runner
     wording: Wording
     availability: Availability
-    plant: Plant
     clock: Clock
     ids: IdSource
 
@@ -104,9 +115,9 @@ class Conductor:
         while True:
             await self._room_for.acquire()
             try:
-                admission = await self._rooms.queue.next(self._busy)
+                admission = await self._next()
                 while admission.lane in self._busy:  # an answer took the lane while the queue was looking
-                    admission = await self._rooms.queue.next(self._busy)
+                    admission = await self._next()
             except asyncio.CancelledError:
                 self._room_for.release()
                 raise
@@ -114,6 +125,9 @@ class Conductor:
             self._busy.add(admission.lane)
             self._running += 1
             group.create_task(self._lead(admission), name=f"turn {admission.id}")
+
+    async def _next(self) -> Admission:
+        return await self._rooms.queue.next(self._busy, lambda: self._rooms.alarms.are_held)
 
     async def _lead(self, admission: Admission) -> None:
         """Lead an admission to its terminal record, whatever breaks on the way, and free its lane.
@@ -151,8 +165,10 @@ class Conductor:
             await self._go_on_with(await self._rooms.turns.load(known["turn_id"]), admission)
             return
         match admission.kind:
-            case RequestKind.ALARM:
-                await self._alarm(admission)
+            case RequestKind.ALARM | RequestKind.FLOOD:
+                turn = await self._rooms.alarms.open(admission, self._language)
+                if turn is not None:
+                    await self._plan_and_run(turn, admission)
             case RequestKind.UTTERANCE:
                 await self._utterance(admission)
             case RequestKind.RESUME:
@@ -177,7 +193,9 @@ class Conductor:
             return
         turn = await rooms.turns.load(known["turn_id"]) if known["turn_id"] else None
         language = turn.language if turn else str(admission.payload.get("language", self._language))
-        also = self._saying("tool_failed", turn, language, admission.priority, why=error.message)
+        spoken = PRIORITY_ANSWER if admission.door is Door.VOICE else admission.priority
+        urgency = urgency_of(turn.context) if turn else spoken
+        also = self._saying("tool_failed", turn, language, urgency, why=error.message)
         if turn is not None and turn.state in (TurnState.PLANNING, TurnState.EXECUTING):
             await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=error.message, also=also)
         else:
@@ -212,29 +230,6 @@ class Conductor:
 
     def _say_abandoned(self, tx: Transaction, turn: Turn) -> None:
         self._saying("unanswered", turn, turn.language, PRIORITY_UTTERANCE)(tx)
-
-    # alarms ---------------------------------------------------------------------------------------------------------
-    async def _alarm(self, admission: Admission) -> None:
-        """Open the activation's conversation, or tell it that the alarm cleared."""
-        rooms, event = self._rooms, admission.payload
-        definition = rooms.plant.alarm_by_id.get(event["alarm_id"])
-        if definition is None:  # it was admitted under another plant model
-            raise Malformed(f"the plant model has no alarm {event['alarm_id']}", alarm=event["alarm_id"])
-        cleared = event["change"] == AlarmChange.CLEARED
-
-        def bind(tx: Transaction, turn: Turn) -> None:
-            alarms.bind_session(tx, event["activation_id"], turn.session_id)
-
-        turn = await rooms.turns.open(
-            admission,
-            language=self._language,
-            intent="alarm_cleared" if cleared else "alarm_raised",
-            context={"alarm": dict(event)},
-            offline=not rooms.availability.is_online,
-            asset=definition.asset,
-            also=bind,
-        )
-        await self._plan_and_run(turn, admission)
 
     # speech and typing ----------------------------------------------------------------------------------------------
     async def _utterance(self, admission: Admission) -> None:
@@ -297,23 +292,26 @@ class Conductor:
         rooms = self._rooms
         current_turn.set(turn.id)
         try:
-            turn = await rooms.turns.plan(turn, await self._plan(turn))
+            plan, also = await self._plan(turn)
+            turn = await rooms.turns.plan(turn, plan, also)
+            if also is not None:
+                rooms.alarms.announced()
         except OwnedElsewhere:
             raise
         except (Refused, Malformed) as error:
-            also = self._saying("refused", turn, turn.language, admission.priority, why=error.message)
+            also = self._saying("refused", turn, turn.language, urgency_of(turn.context), why=error.message)
             await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.REFUSED, reason=error.message, also=also)
             self._delivered()
             return
         await self._run(turn, admission)
 
-    async def _plan(self, turn: Turn) -> Plan:
-        """Ask planning for the turn's plan: everything it may read is in the turn itself, so it can be asked again."""
+    async def _plan(self, turn: Turn) -> tuple[Plan, Also | None]:
+        """Ask planning for the turn's plan, and what is to be written with it. All it reads is on disk: it can be asked again."""
         rooms = self._rooms
-        if "alarm" in turn.context:
-            return rooms.planner.plan_alarm(turn.context["alarm"], turn.language)
+        if "alarm" in turn.context or "flood" in turn.context:
+            return await rooms.alarms.plan(turn)
         intent = Intent(turn.intent, turn.language, str(turn.context.get("said", "")), turn.context.get("slots", {}))
-        return rooms.planner.plan(intent, await self._surroundings())
+        return rooms.planner.plan(intent, await self._surroundings()), None
 
     async def _surroundings(self) -> Mapping[str, Any]:
         """What an answer may need to know besides the sentence: what was said last, and which questions are open."""

@@ -12,10 +12,10 @@ from typing import Any, Literal, cast
 
 from appliance.contracts.admission import PRIORITY_CONSOLE, Admission, Outcome
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.delivery import Channel, Delivery
+from appliance.contracts.delivery import Delivery
 from appliance.contracts.errors import Refused
 from appliance.contracts.plant import Plant
-from appliance.contracts.ports import FieldBus, Reachability
+from appliance.contracts.ports import AlarmActs, FieldBus, Reachability
 from appliance.contracts.reading import Reading
 from appliance.contracts.store import Ledger, Transaction
 from appliance.execution.runner import Runner
@@ -55,6 +55,7 @@ class RunningCore:
         runner: Runner,
         turns: Turns,
         availability: Reachability,
+        alarms: AlarmActs,
         degraded: Degraded,
         ended: asyncio.Condition,
         delivered: Callable[[], None],
@@ -70,9 +71,15 @@ class RunningCore:
         self._runner = runner
         self._turns = turns
         self._availability = availability
+        self._alarms = alarms
         self._degraded = degraded
         self._ended = ended
         self._delivered = delivered
+
+    @property
+    def alarms(self) -> AlarmActs:
+        """What may be asked about alarms."""
+        return self._alarms
 
     def status(self) -> Mapping[str, Any]:
         """Version, origin, epoch, readiness, what is degraded, and the facts of the parts."""
@@ -127,7 +134,7 @@ class RunningCore:
 
         def queue(tx: Transaction) -> Delivery:
             return deliveries.queue(
-                tx, self._clock, self._ids, channel=Channel.SPEECH, turn_id=None, language=language, text=text,
+                tx, self._clock, self._ids, turn_id=None, language=language, text=text,
                 priority=PRIORITY_CONSOLE,
             )  # fmt: skip
 
@@ -146,18 +153,27 @@ class RunningCore:
         return [self._shown(readings[key]) for key in wanted]
 
     def _shown(self, reading: Reading) -> Mapping[str, Any]:
-        tag = self._plant.tag_by_key[reading.tag]
+        tag, age_s = self._plant.tag_by_key[reading.tag], reading.age_s(self._clock.utc())
         return {
             "key": reading.tag,
             "value": reading.value,
             "unit": reading.unit,
             "quality": reading.quality,
-            "age_s": reading.age_s(self._clock.utc()),
+            "age_s": None if age_s is None else round(age_s, 1),
             "why": reading.why,
             "raw": list(reading.raw),
-            "wire": f"{tag.link} device {tag.device_id} {tag.kind} {tag.address}",
+            "wire": tag.where,
             "writable": tag.writable,
         }
+
+    async def probe_tag(self, key: str) -> Mapping[str, Any]:
+        """Show a tag's raw registers decoded in every order, with its wire address.
+
+        Raises:
+            Refused: not declared, not on a Modbus link, or the device says no.
+            Unavailable: the device does not answer.
+        """
+        return await self._field_bus.probe(key)
 
     async def settle(self, identity: str, verdict: str, note: str, by: str) -> Mapping[str, Any]:
         """Settle an unknown effect (``done``, ``not-done``) or an unknown admission (``interrupted``).

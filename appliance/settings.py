@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from appliance.alarms.settings import AlarmSettings
 from appliance.contracts.plant import Plant
 from appliance.memory.settings import MemorySettings
 from appliance.session.settings import SessionSettings
@@ -91,6 +92,7 @@ class Policies(_Frozen):
 
     session: SessionSettings = SessionSettings()
     memory: MemorySettings = MemorySettings()
+    alarms: AlarmSettings = AlarmSettings()
 
 
 class Settings(ApplianceSettings, Policies):

@@ -1,16 +1,20 @@
 #!/bin/sh
 # Makes this checkout runnable: Debian packages, .venv, pinned Python packages, this package itself.
-# Usage: tools/setup.sh run|test. A second call does nothing and needs no network unless a lock file changed.
+# Usage: tools/setup.sh run|test|bench. A second call does nothing and needs no network unless a lock file changed.
 set -eu
 cd "$(dirname "$0")/.."
 
-group=${1:?usage: tools/setup.sh run|test}
+group=${1:?usage: tools/setup.sh run|test|bench}
 python=${PYTHON:-python3}
 packages="mosquitto mosquitto-clients espeak-ng libportaudio2 git"
 locks="-r requirements/run.txt"
 if [ "$group" = test ]; then
     packages="$packages systemd" # systemd-analyze checks the unit file
+    packages="$packages gcc libc6-dev libmodbus-dev socat openssl" # independent Modbus server, serial lines, certificates
     locks="$locks -r requirements/test.txt"
+elif [ "$group" = bench ]; then
+    packages="$packages gcc libc6-dev libmodbus-dev" # the independent Modbus server that is measured against is compiled
+    locks="$locks -r requirements/bench.txt"
 fi
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -59,12 +63,12 @@ else
     done
 fi
 
-# What a finished set-up was made from; one for tests serves running too.
+# What a finished set-up was made from; one for tests or measurements serves running too.
 made_from() {
     {
         "$python" --version
         cat pyproject.toml requirements/run.txt
-        if [ "$1" = test ]; then cat requirements/test.txt; fi
+        if [ "$1" != run ]; then cat "requirements/$1.txt"; fi
     } | sha256sum
 }
 stamp_of() { printf '.venv/floorhand-%s.stamp' "$1"; }
@@ -94,5 +98,5 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 .venv/bin/python -m pip install -q --no-deps --no-build-isolation --no-index -e . ||
     fail "this package could not be installed into .venv" "run make clean, then try again"
 made_from run >"$(stamp_of run)"
-if [ "$group" = test ]; then made_from test >"$(stamp_of test)"; fi
+if [ "$group" != run ]; then made_from "$group" >"$(stamp_of "$group")"; fi
 say "ready"

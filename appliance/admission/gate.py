@@ -52,10 +52,7 @@ class Gate:
                 facts = {"key": request.dedupe_key, "known": known_digest, "offered": payload_digest}
                 audit.note(tx, self._clock, "admission_conflict", admission.id, facts)
                 return Refused(f"{request.dedupe_key} was admitted before with other content", admission=admission.id)
-            waiting = admissions.count_queued(tx)
-            if waiting >= self._limit * (2 if request.priority >= PRIORITY_ALARM else 1):
-                raise Unavailable(f"{waiting} inputs wait already", retry_after_s=2.0, waiting=waiting)
-            admission = admissions.insert(tx, self._clock, self._ids, request, payload_digest)
+            admission = self.enter(tx, request, payload_digest)
             if also is not None:
                 also(tx, admission)
             return Admitted(admission, is_duplicate=False)
@@ -66,3 +63,18 @@ class Gate:
         if not answer.is_duplicate:
             self._notify()
         return answer
+
+    def enter(self, tx: Transaction, request: Request, payload_digest: str = "") -> Admission:
+        """Store a request whose key is known to be new, in the caller's own transaction; :meth:`wake` once it is on disk.
+
+        Raises:
+            Unavailable: the queue is full.
+        """
+        waiting = admissions.count_queued(tx)
+        if waiting >= self._limit * (2 if request.priority >= PRIORITY_ALARM else 1):
+            raise Unavailable(f"{waiting} inputs wait already", retry_after_s=2.0, waiting=waiting)
+        return admissions.insert(tx, self._clock, self._ids, request, payload_digest or digest(request.payload))
+
+    def wake(self) -> None:
+        """Say that something was entered, and is on disk."""
+        self._notify()

@@ -90,7 +90,7 @@ def _why_not(tx: Transaction, clock: Clock, left: Admission, turn: Turn, restart
         return f"interrupted by {restarts} restarts in a row"
     # Only wall time spans a power cut. A clock that is behind makes work look young, which is the ordinary case.
     age_s = (clock.utc() - turn.opened_utc).total_seconds()
-    is_alarm = admissions.by_id(tx, turn.admission_id).kind is RequestKind.ALARM
+    is_alarm = admissions.by_id(tx, turn.admission_id).kind in (RequestKind.ALARM, RequestKind.FLOOD)
     if age_s > resume_within_s and not is_alarm:
         return f"interrupted {age_s / 60:.0f} minutes after it was asked for"
     return ""

@@ -15,7 +15,8 @@ class LocalActions:
     """Local actions. ``Path`` arguments are configuration folders; those that read one raise ConfigError.
 
     ``examine`` returns the doctor's findings ``{check, ok, detail, cure}``; ``check_config`` and ``show_config`` return the
-    validated settings with secrets hidden; ``coordinator`` takes the coordinator's settings by name.
+    validated settings with secrets hidden; ``coordinator`` takes the coordinator's settings by name; ``plant`` takes a command of
+    the simulated plant and its options by name, and returns what it answers.
     """
 
     find_socket: Callable[[Path], Path]
@@ -26,3 +27,4 @@ class LocalActions:
     examine: Callable[[Path], Sequence[Shown]]
     list_models: Callable[[Path], Sequence[Shown]]
     find_models_dir: Callable[[Path], Path]
+    plant: Callable[[str, Shown], Any]

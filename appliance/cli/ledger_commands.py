@@ -1,4 +1,4 @@
-"""Groups that show the ledger: alarms, sessions, turns, deliveries, unknowns, sync."""
+"""Groups that show the ledger: sessions, turns, deliveries, unknowns, sync."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from appliance.cli.service import segment
 
 _ACTIONS = {"position": "#", "step_id": "step", "tool": "tool", "state": "state", "result": "result"}
 _EFFECTS = {"action_id": "action", "tool": "tool", "status": "effect", "was_unknown": "was unknown", "settled_by": "settled by"}
-_DELIVERIES = {"id": "id", "channel": "channel", "status": "status", "attempts": "tries", "lead": "lead", "text": "text"}
+_DELIVERIES = {
+    "id": "id",
+    "channel": "channel",
+    "status": "status",
+    "attempts": "tries",
+    "topic": "topic",
+    "lead": "lead",
+    "text": "text",
+}
 
 
 class Verdict(StrEnum):
@@ -29,7 +37,6 @@ class Verdict(StrEnum):
 def add_to(app: typer.Typer) -> None:
     """Register the groups."""
     groups: tuple[tuple[str, str, dict[str, Callable[..., Any]]], ...] = (
-        ("alarms", "Alarms.", {"list": list_alarms}),
         ("sessions", "Conversations.", {"list": list_sessions}),
         ("turns", "Turns of conversations.", {"list": list_turns, "show": show_turn}),
         ("deliveries", "What was said or sent.", {"list": list_deliveries}),
@@ -41,28 +48,6 @@ def add_to(app: typer.Typer) -> None:
         for verb, command in commands.items():
             group.command(verb)(command)
         app.add_typer(group, name=name)
-
-
-def list_alarms(
-    context: typer.Context,
-    config: Config,
-    everything: Annotated[bool, typer.Option("--all", help="Also those back to normal.")] = False,
-    limit: Limit = 100,
-    as_json: AsJson = False,
-) -> None:
-    """Show live alarms."""
-    rows = service_of(context, config).get("/v1/alarms", live=not everything, limit=limit)
-    columns = {
-        "alarm_id": "alarm",
-        "asset": "asset",
-        "priority": "priority",
-        "state": "state",
-        "value": "value",
-        "unit": "unit",
-        "raised_utc": "raised",
-        "session_id": "session",
-    }
-    paper.show_rows(rows, columns, as_json=as_json, empty="no alarm is live")
 
 
 def list_sessions(context: typer.Context, config: Config, limit: Limit = 100, as_json: AsJson = False) -> None:

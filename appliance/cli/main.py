@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from appliance.cli import core_commands, field_commands, ledger_commands, local_commands, paper
+from appliance.cli import alarm_commands, core_commands, field_commands, ledger_commands, local_commands, paper, plant_commands
 from appliance.cli.actions import LocalActions
 from appliance.cli.exit_codes import OK, USAGE, exit_code_of
 from appliance.cli.service import CommandFault
@@ -27,7 +27,7 @@ def build_cli(actions: LocalActions) -> typer.Typer:
     def root(context: typer.Context, version: bool = typer.Option(False, "--version", help="Show the version and stop.")) -> None:
         context.obj = actions
 
-    for part in (core_commands, ledger_commands, field_commands, local_commands):
+    for part in (core_commands, alarm_commands, ledger_commands, field_commands, local_commands, plant_commands):
         part.add_to(app)
     return app
 

@@ -27,6 +27,11 @@ def show_json(answer: Any) -> None:
     print(json.dumps(answer, ensure_ascii=False, indent=2, default=str))
 
 
+def show_line(answer: Any) -> None:
+    """Print one JSON document on one line, among others."""
+    print(json.dumps(answer, ensure_ascii=False, default=str))
+
+
 def show_rows(rows: Sequence[Shown], columns: Mapping[str, str], *, as_json: bool, empty: str) -> None:
     """Print rows as a table. ``columns`` maps a key to its heading; ``empty`` is said when there are none."""
     if as_json:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from appliance.console.alarm_routes import add_alarms
 from appliance.console.answers import add_error_answers
 from appliance.contracts.admission import AdmissionStatus
 from appliance.contracts.delivery import DeliveryStatus
@@ -53,6 +54,7 @@ def build_api(core: Core, ledger: Ledger, read_vitals: ReadVitals, *, language: 
     api = FastAPI(title="Floorhand", version=VERSION, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     add_error_answers(api)
     _add_state(api, core, read_vitals)
+    add_alarms(api, core.alarms, ledger)
     _add_ledger(api, ledger)
     _add_acts(api, core, languages, language)
     return api
@@ -72,10 +74,6 @@ def _add_state(api: FastAPI, core: Core, read_vitals: ReadVitals) -> None:
 
 
 def _add_ledger(api: FastAPI, ledger: Ledger) -> None:
-    @api.get("/v1/alarms")
-    async def alarms(live: bool = False, limit: Limit = 100) -> list[views.Shown]:
-        return await views.alarms(ledger, live_only=live, limit=limit)
-
     @api.get("/v1/sessions")
     async def sessions(limit: Limit = 100) -> list[views.Shown]:
         return await views.sessions(ledger, limit=limit)
@@ -135,6 +133,10 @@ def _add_acts(api: FastAPI, core: Core, languages: Sequence[str], default: str) 
     @api.get("/v1/tags")
     async def tags(keys: str = "") -> list[Mapping[str, Any]]:
         return list(await core.read_tags([key for key in keys.split(",") if key]))
+
+    @api.get("/v1/tags/{key:path}/probe")
+    async def probe(key: str) -> Mapping[str, Any]:
+        return await core.probe_tag(key)
 
     @api.post("/v1/ask")
     async def ask(asked: Asked) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ class Door(StrEnum):
 
     VOICE = "voice"
     MQTT = "mqtt"
+    FIELD = "field"
     CONSOLE = "console"
     RECOVERY = "recovery"
     SCHEDULE = "schedule"
@@ -24,6 +25,7 @@ class RequestKind(StrEnum):
     """How the conductor treats the payload. Each kind's payload keys are listed in ``intake``."""
 
     ALARM = "alarm"
+    FLOOD = "flood"
     UTTERANCE = "utterance"
     RESUME = "resume"
 
@@ -47,6 +49,7 @@ class Outcome(StrEnum):
 
 
 # Admission priorities: larger runs first. The article's examples: a production alarm is 9, a search 3.
+PRIORITY_FLOOD = 10
 PRIORITY_ALARM = 9
 PRIORITY_RESUME = 8
 PRIORITY_UTTERANCE = 6

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any, Protocol
+
+from appliance.contracts.admission import Admission
 
 
 class AlarmChange(StrEnum):
@@ -93,13 +96,33 @@ class AlarmEvent:
         numbered = "" if self.sequence is None else f":{self.sequence}"
         return f"alarm:{self.activation_id}:{self.change}{numbered}"
 
+    def to_payload(self) -> dict[str, Any]:
+        """Return what an admission of this event carries, times as ISO-8601 text. ``is_state`` says that it is no news."""
+        return {
+            "source": self.source,
+            "alarm_id": self.alarm_id,
+            "activation": self.activation,
+            "activation_id": self.activation_id,
+            "change": str(self.change),
+            "value": self.value,
+            "unit": self.unit,
+            "source_utc": self.source_utc.isoformat() if self.source_utc else None,
+            "source_mono_ns": self.source_mono_ns,
+            "is_state": self.is_state,
+            "was_missed": self.was_missed,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Stored state of one activation."""
+    """Stored state of one activation. ``revision`` grows by one with each change: it names what somebody was shown.
+
+    ``source_utc`` is when its source says it came, by the source's own clock.
+    """
 
     activation_id: str
     alarm_id: str
+    source: str
     asset: str
     priority: str
     state: AlarmState
@@ -110,3 +133,31 @@ class Alarm:
     cleared_utc: datetime | None
     acknowledged_utc: datetime | None
     acknowledged_by: str | None
+    revision: int
+    source_utc: datetime | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its cause is still there, as far as anybody told."""
+        return self.cleared_utc is None
+
+
+@dataclass(frozen=True, slots=True)
+class Journalled:
+    """Answer of the alarm door: the event is on disk as ``seq`` of the journal.
+
+    ``admission`` is there when it is announced. ``alarm`` is the activation it was counted to, as stored now; None when it
+    told of none.
+    """
+
+    seq: int
+    disposition: Disposition
+    admission: Admission | None
+    alarm: Alarm | None
+    is_duplicate: bool
+
+
+class AdvanceAlarm(Protocol):
+    """The alarm state machine; Refused for a step its table does not have, in words fit to be spoken."""
+
+    def __call__(self, state: AlarmState, action: AlarmAction, *, latching: bool = False) -> AlarmState: ...

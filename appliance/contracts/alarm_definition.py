@@ -43,9 +43,9 @@ class Condition(_Frozen):
     """What the appliance itself watches. ``tag`` must be polled.
 
     ``bit``: the tag is ``active_when``. Limits: at or beyond ``limit``; over again once it is back by more than ``hysteresis``.
-    ``rate``: it changed by ``limit`` or more, up or down, within ``within_s``. ``bad_value``: the device gives no number.
-    ``unreachable``: the link, or only ``device_id`` behind it, gives no answer. ``on_delay_s`` and ``off_delay_s``: how long it
-    must last to count.
+    ``rate``: it changed by ``limit`` or more, up or down, within ``within_s``; over again as for limits. ``bad_value``: the
+    device gives no number. ``unreachable``: the link, or only ``device_id`` behind it, gives no answer. ``on_delay_s`` and
+    ``off_delay_s``: how long it must last to count.
     """
 
     kind: ConditionKind

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
+
+PRIORITY_ANSWER = 11
+"""Delivery priority of what answers a person who has just spoken: one sentence, and they stand there waiting for it."""
 
 
 class Channel(StrEnum):
@@ -29,7 +34,9 @@ class DeliveryStatus(StrEnum):
 class Delivery:
     """One message. ``lead`` is the part that must sound at once (pre-rendered), spoken before ``text``.
 
-    ``priority`` is the admission's: larger is said first. ``may_be_repeat`` marks a recovered attempt.
+    ``priority`` is the admission's, or PRIORITY_ANSWER: larger is said first. ``may_be_repeat`` marks a recovered attempt.
+    A message of the channel MQTT has no words but a ``topic`` and a JSON object as ``payload``; ``retain``: the broker keeps it
+    as the topic's last.
     """
 
     id: str
@@ -47,3 +54,6 @@ class Delivery:
     queued_mono_ns: int
     first_audio_mono_ns: int | None
     ended_utc: datetime | None
+    topic: str = ""
+    payload: Mapping[str, Any] | None = None
+    retain: bool = False

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from appliance.contracts.alarm_definition import AlarmDefinition
+from appliance.contracts.alarm_definition import AlarmDefinition, Condition, ConditionKind
 from appliance.contracts.errors import Malformed
 from appliance.contracts.link import Addressing, Link, to_wire_address
-from appliance.contracts.tag import MQTT_LINK, RegisterKind, Tag
+from appliance.contracts.tag import MQTT_LINK, DataType, RegisterKind, Tag
 from appliance.contracts.topic_mapping import TopicMapping
 
 
@@ -96,9 +96,22 @@ class Plant(_Frozen):
                 yield f"tag {tag.key}: unknown link {tag.link}"
             if tag.poll is not None and tag.poll not in groups:
                 yield f"tag {tag.key}: unknown poll group {tag.poll}"
+            yield from self._unreadable(tag)
         yield from (f"tag {key}: declared twice" for key in _repeated(tag.key for tag in self.tags))
         yield from (f"link {name}: declared twice" for name in _repeated(link.id for link in self.links))
         yield from (f"poll group {name}: declared twice" for name in _repeated(group.name for group in self.poll_groups))
+
+    def _unreadable(self, tag: Tag) -> Iterator[str]:
+        """A value travels whole: its device must give all of it in one answer."""
+        link = next((link for link in self.links if link.id == tag.link), None)
+        device = link.device(tag.device_id) if link else None
+        if device is None:
+            return
+        last = tag.address + tag.register_count - 1
+        if any(each.kind == tag.kind and each.first <= last and tag.address <= each.last for each in device.forbidden):
+            yield f"tag {tag.key}: lies in a forbidden range of device {device.id}"
+        if tag.register_count > device.most_registers:
+            yield f"tag {tag.key}: spans more registers than device {device.id} gives in one answer"
 
     def _alarm_faults(self) -> Iterator[str]:
         assets, links, tags = {a.id for a in self.assets}, {link.id for link in self.links}, {t.key: t for t in self.tags}
@@ -114,6 +127,8 @@ class Plant(_Frozen):
                     yield f"alarm {alarm.id}: unknown tag {key}"
                 elif tags[key].poll is None and tags[key].link != MQTT_LINK:
                     yield f"alarm {alarm.id}: tag {key} is not polled; give it a poll group"
+            if alarm.condition and alarm.condition.tag in tags and (why := _unjudgeable(alarm.condition, tags)):
+                yield f"alarm {alarm.id}: {why}"
         yield from (f"alarm {name}: declared twice" for name in _repeated(alarm.id for alarm in self.alarms))
         yield from (
             f"source_id {name}: used by two alarms" for name in _repeated(a.source_id for a in self.alarms if a.source_id)
@@ -125,6 +140,7 @@ class Plant(_Frozen):
         yield from (f"topics: {key} is not a published tag" for key in sorted(set(named) - published))
         yield from (f"tag {key}: no topic publishes it" for key in sorted(published - set(named)))
         yield from (f"topics: {key} is published twice" for key in _repeated(named))
+        yield from (f"topics: {topic} is declared twice" for topic in _repeated(mapping.topic for mapping in self.topics))
 
     @cached_property
     def tag_by_key(self) -> dict[str, Tag]:
@@ -171,6 +187,15 @@ def _on_the_wire(told: Any, notations: Mapping[tuple[Any, Any], Addressing]) -> 
         return told | {"address": to_wire_address(told["address"], RegisterKind(told["kind"]), notation)}
     except Malformed as error:
         raise ValueError(f"tag {told.get('name')}: {error.message}") from error
+
+
+def _unjudgeable(condition: Condition, tags: Mapping[str, Tag]) -> str:
+    """Return why a condition cannot be judged by the values of its tag, or an empty text."""
+    tag, kind = tags[condition.tag or ""], condition.kind
+    if kind is ConditionKind.BIT:
+        return "" if tag.type is DataType.BOOL else f"condition bit needs a bool, {tag.key} is {tag.type}"
+    is_number = tag.type not in (DataType.BOOL, DataType.STRING) and not (tag.names or tag.flags)
+    return "" if is_number or kind is ConditionKind.BAD_VALUE else f"condition {kind} needs a number, which {tag.key} is not"
 
 
 def _repeated(names: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from appliance.contracts.admission import Admission, Admitted, Request
-from appliance.contracts.alarm import AlarmEvent
+from appliance.contracts.alarm import Alarm, AlarmEvent, Inhibition, Journalled
 from appliance.contracts.delivery import Delivery
 from appliance.contracts.memory import MemoryDraft, Recall
 from appliance.contracts.operation import Operation
@@ -38,6 +38,16 @@ class FieldBus(Protocol):
         """
         ...
 
+    async def probe(self, key: str) -> Mapping[str, Any]:
+        """Read one tag and show its raw registers decoded in all four orders: ``{key, wire, raw, type, word_order, value, unit,
+        readings}``.
+
+        Raises:
+            Refused: not declared, not on a Modbus link, or the device says no.
+            Unavailable: the device does not answer.
+        """
+        ...
+
     async def read_event_log(self, newest: int) -> list[Mapping[str, Any]]:
         """Return the newest PLC log entries, newest last: ``{sequence, code, text: {lang: …}, value, at_s}``.
 
@@ -60,11 +70,23 @@ class Admitter(Protocol):
         """
         ...
 
+    def enter(self, tx: Transaction, request: Request) -> Admission:
+        """Store a request whose key is known to be new, in the caller's own transaction; :meth:`wake` once it is on disk.
+
+        Raises:
+            Unavailable: the queue is full.
+        """
+        ...
+
+    def wake(self) -> None:
+        """Say that something was entered, and is on disk."""
+        ...
+
 
 class AlarmSink(Protocol):
     """Where a source hands an alarm event in."""
 
-    async def admit(self, event: AlarmEvent) -> Admitted:
+    async def admit(self, event: AlarmEvent) -> Journalled:
         """Return only after the event is durable; the source may then acknowledge it to whoever sent it.
 
         Raises:
@@ -82,6 +104,47 @@ class AlarmSink(Protocol):
         ...
 
 
+class AlarmHands(Protocol):
+    """Acknowledges and resets in the caller's transaction. ``revision`` is the one a person was shown; None: whatever it is."""
+
+    def acknowledge_in(self, tx: Transaction, activation_id: str, revision: int | None, *, by: str) -> Alarm:
+        """Acknowledge an activation.
+
+        Raises:
+            Refused: no such activation, it needs no acknowledgement, or it changed since it was shown.
+        """
+        ...
+
+    def reset_in(self, tx: Transaction, activation_id: str, revision: int | None, *, by: str) -> Alarm:
+        """Let go of a latched activation.
+
+        Raises:
+            Refused: no such activation, it is not latched, or it changed since it was shown.
+        """
+        ...
+
+
+class AlarmShelf(Protocol):
+    """Keeps alarms from being announced because a person says so; works inside the caller's transaction."""
+
+    def shelve_in(self, tx: Transaction, alarm_id: str, for_s: float, *, by: str, reason: str) -> object:
+        """Shelve an alarm for a time.
+
+        Raises:
+            Refused: no such alarm, or longer than the site allows.
+            Malformed: no reason, no person or no time.
+        """
+        ...
+
+    def end_in(self, tx: Transaction, alarm_id: str, kind: Inhibition, *, by: str) -> int:
+        """End it; return how many activations are announced now.
+
+        Raises:
+            Refused: it does not hold.
+        """
+        ...
+
+
 class Mouth(Protocol):
     """Speaks. One delivery at a time; a more urgent one is chosen by the caller, not here."""
 
@@ -92,6 +155,24 @@ class Mouth(Protocol):
             Unavailable: no voice process or no device. The fact ``may_have_played`` is true when some of it may have sounded;
                 without it nothing was played.
             Malformed: it can never be said (empty, or in a script the voice does not have).
+        """
+        ...
+
+
+class Broker(Protocol):
+    """Publishes. Messages given one after the other arrive in that order."""
+
+    async def wait_connected(self) -> None:
+        """Return as soon as there is a connection to the broker."""
+        ...
+
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Return when the broker has taken the message over. ``retain``: it keeps it as the topic's last.
+
+        Raises:
+            Unavailable: not connected, or no acknowledgement in time. With the fact ``may_have_arrived`` the broker may have it,
+                without it nothing was sent.
+            Refused: the broker will never take it.
         """
         ...
 
@@ -214,8 +295,66 @@ class Wording(Protocol):
         ...
 
 
+class AlarmActs(Protocol):
+    """What the local API may ask about alarms. Every answer is JSON-serialisable; ``by`` is recorded."""
+
+    async def acknowledge(self, activation_id: str, revision: int | None, by: str) -> Mapping[str, Any]:
+        """Acknowledge one activation as it was shown (``revision``); return it.
+
+        Raises:
+            Refused: no such activation, it needs no acknowledgement, or it changed since it was shown.
+        """
+        ...
+
+    async def reset(self, activation_id: str, revision: int | None, by: str) -> Mapping[str, Any]:
+        """Reset one latched activation as it was shown; return it. Raises as :meth:`acknowledge`."""
+        ...
+
+    async def shelve(self, alarm_id: str, minutes: float, reason: str, by: str) -> Mapping[str, Any]:
+        """Keep an alarm from being announced for a time.
+
+        Raises:
+            Refused: no such alarm, or longer than the site allows.
+            Malformed: no reason or no person.
+        """
+        ...
+
+    async def take_out_of_service(self, alarm_id: str, reason: str, by: str) -> Mapping[str, Any]:
+        """Keep an alarm from being announced until it is put back. Raises as :meth:`shelve`."""
+        ...
+
+    async def release(self, alarm_id: str, kind: Inhibition, by: str) -> Mapping[str, Any]:
+        """End what keeps an alarm from being announced; ``announced`` counts the activations that are told of now.
+
+        Raises:
+            Refused: it does not hold.
+        """
+        ...
+
+    async def held(self) -> Sequence[Mapping[str, Any]]:
+        """Return what is shelved, suppressed by design or out of service: why, by whom, and for how long (``left_s``)."""
+        ...
+
+    async def account(self) -> Mapping[str, Any]:
+        """Return the loss account: ``{holds, faults, sources, drivers}``."""
+        ...
+
+    async def accept_missing(self, source: str, by: str) -> Mapping[str, Any]:
+        """Note that somebody looked into what never came from a source so far.
+
+        Raises:
+            Refused: nothing ever came from it.
+        """
+        ...
+
+
 class Core(Protocol):
     """What the local API may ask of the running core. Every answer is JSON-serialisable."""
+
+    @property
+    def alarms(self) -> AlarmActs:
+        """What may be asked about alarms."""
+        ...
 
     def status(self) -> Mapping[str, Any]:
         """Version, origin, epoch, readiness, degraded parts, links, queue depths."""
@@ -231,6 +370,10 @@ class Core(Protocol):
 
     async def read_tags(self, keys: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         """Read tags now (all declared ones when ``keys`` is empty)."""
+        ...
+
+    async def probe_tag(self, key: str) -> Mapping[str, Any]:
+        """Show a tag's raw registers decoded in every order. Raises as ``FieldBus.probe``."""
         ...
 
     async def settle(self, identity: str, verdict: str, note: str, by: str) -> Mapping[str, Any]:

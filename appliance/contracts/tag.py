@@ -12,6 +12,9 @@ MOST_STRING_REGISTERS = 60
 """Longest text of a tag in registers: more than any display of a PLC shows, less than one request carries."""
 
 
+NO_FLAG = "none"
+"""Text of a bitfield in which no bit is set."""
+
 MQTT_LINK = "mqtt"
 """``link`` of tags that a gateway publishes; no Modbus link may have this name."""
 
@@ -144,8 +147,11 @@ class Tag(BaseModel):
             or ((self.names or self.flags) and not is_whole),
             "names and flags take neither scale, offset nor clamp": (self.names or self.flags)
             and (self.scale != 1 or self.offset != 0 or self.clamp),
-            "two numbers have the same name": len(set(self.names.values())) != len(self.names),
-            "two flags have the same name": len(set(self.flags.values())) != len(self.flags),
+            "two numbers have the same name": len(set(map(str.casefold, self.names.values()))) != len(self.names),
+            f"the name of a flag holds no comma and is not {NO_FLAG!r}": any(
+                "," in name or name.casefold() == NO_FLAG for name in self.flags.values()
+            ),
+            "two flags have the same name": len(set(map(str.casefold, self.flags.values()))) != len(self.flags),
             "a deadband is for numbers, and is either absolute or in percent": (self.deadband and self.deadband_percent)
             or ((self.deadband or self.deadband_percent) and (not is_number or self.names or self.flags)),
             f"a {self.kind} cannot be writable; use a coil or holding_register": self.writable
@@ -162,6 +168,16 @@ class Tag(BaseModel):
     def key(self) -> str:
         """Unique name across the plant: ``asset.name``."""
         return f"{self.asset}.{self.name}"
+
+    @property
+    def where(self) -> str:
+        """Where the tag stands on the wire, for people: ``input_register 12-13 of device 1 on line_3``."""
+        if self.kind is RegisterKind.PUBLISHED:
+            return "published by MQTT"
+        last = self.address + self.register_count - 1
+        place = f"{self.address}" if last == self.address else f"{self.address}-{last}"
+        bit = "" if self.bit is None else f" bit {self.bit}"
+        return f"{self.kind} {place}{bit} of device {self.device_id} on {self.link}"
 
     @property
     def register_count(self) -> int:

@@ -9,23 +9,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Set
 
+from appliance.contracts.alarm_definition import ConditionKind
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.delivery import Channel
+from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.supervisor import Degraded
 from appliance.store import deliveries
 
 SETTLE_S = 4.0  # a broker or PLC that comes back within this time was not missed by anybody
-_ABOVE_ANSWERS = 7  # below an alarm's announcement (9)
-_BELOW_ANSWERS = 4  # nobody at the machine waits for this
+_SOON = 7  # below an alarm's announcement (9), above what is typed (6)
+_IN_PASSING = 4  # nobody at the machine waits for this
 
 REPLIES: Mapping[str, tuple[str, str, int]] = {
-    "mqtt": ("broker_lost", "broker_back", _ABOVE_ANSWERS),
-    "plc": ("plc_unreachable", "plc_back", _ABOVE_ANSWERS),
-    "coordinator": ("coordinator_lost", "coordinator_back", _BELOW_ANSWERS),
+    "mqtt": ("broker_lost", "broker_back", _SOON),
+    "plc": ("plc_unreachable", "plc_back", _SOON),
+    "coordinator": ("coordinator_lost", "coordinator_back", _IN_PASSING),
 }
 """Part (up to a colon) -> names of the replies that say it is lost, and back, and their priority."""
+
+
+def told_by_alarms(plant: Plant) -> frozenset[str]:
+    """Return the parts whose loss is an alarm of the plant model: it is announced as one, and not twice."""
+    conditions = (alarm.condition for alarm in plant.alarms if alarm.condition is not None)
+    return frozenset(
+        f"plc:{condition.link}" if condition.device_id is None else f"plc:{condition.link}:{condition.device_id}"
+        for condition in conditions
+        if condition.kind is ConditionKind.UNREACHABLE
+    )
 
 
 class Announcer:
@@ -43,8 +54,10 @@ class Announcer:
         delivered: Callable[[], None],
         settle_s: float = SETTLE_S,
         said_lost: Set[str] = frozenset(),
+        silent: Set[str] = frozenset(),
     ) -> None:
-        """``said_lost`` are the parts that were lost, and said to be, before this process started."""
+        """``said_lost`` are the parts that were lost, and said to be, before this process started; ``silent`` are never talked
+        about (:func:`told_by_alarms`)."""
         self._ledger = ledger
         self._clock = clock
         self._ids = ids
@@ -55,6 +68,7 @@ class Announcer:
         self._settle_s = settle_s
         self._lost: set[str] = set()
         self._said_lost: set[str] = set(said_lost)
+        self._silent = silent
         self._settling: dict[str, asyncio.TimerHandle] = {}
         self._settled: asyncio.Queue[str] = asyncio.Queue()
 
@@ -73,7 +87,7 @@ class Announcer:
                 timer.cancel()
 
     def _note(self, part: str, why: str) -> None:
-        if part.partition(":")[0] in REPLIES and bool(why) != (part in self._lost):
+        if part.partition(":")[0] in REPLIES and part not in self._silent and bool(why) != (part in self._lost):
             self._lost ^= {part}
             self._settle(part)
 
@@ -95,7 +109,7 @@ class Announcer:
 
         def queue(tx: Transaction) -> None:
             deliveries.queue(
-                tx, self._clock, self._ids, channel=Channel.SPEECH, turn_id=None, language=self._language, text=text,
+                tx, self._clock, self._ids, turn_id=None, language=self._language, text=text,
                 priority=priority,
             )  # fmt: skip
 

@@ -17,6 +17,7 @@ from appliance.contracts.delivery import Delivery, DeliveryStatus
 from appliance.contracts.errors import Malformed, Refused, Unavailable
 from appliance.contracts.ports import Mouth, Wording
 from appliance.contracts.store import Ledger, T, Transaction
+from appliance.delivery.record_keeping import record
 from appliance.foundation.backoff import delays_s
 from appliance.store import deliveries
 
@@ -125,15 +126,7 @@ class Dispatcher:
         return replace(delivery, lead=self._wording.reply("repeat", delivery.language), text=whole)
 
     async def _record(self, work: Callable[[Transaction], T]) -> T:
-        """Write to the ledger; while it cannot be written (a full card) wait and try again. What was said stays said: the
-        receipt is kept here until it is on disk, so that the words are not repeated meanwhile."""
-        waits = self._waits()
-        while True:
-            try:
-                return await self._ledger.transaction(work)
-            except Unavailable as error:
-                log.warning("delivery.waits_for_ledger", extra={"why": error.message})
-                await asyncio.sleep(next(waits))
+        return await record(self._ledger, work, self._waits)
 
     async def _pause(self, pause_s: float) -> None:
         """Wait before the next try, or until the voice is back."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from appliance.contracts.alarm import AlarmAction, AlarmState
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.plant import Plant
-from appliance.contracts.ports import FieldBus, MemoryWriter, ProcedureStore, Recaller, Wording
+from appliance.contracts.ports import AlarmHands, AlarmShelf, FieldBus, MemoryWriter, ProcedureStore, Recaller, Wording
 from appliance.execution.toolbox import AnyTool
 from appliance.execution.tools.acknowledge_alarm import AcknowledgeAlarm
 from appliance.execution.tools.ask import Ask
@@ -16,8 +13,11 @@ from appliance.execution.tools.list_alarms import ListAlarms
 from appliance.execution.tools.read_plc_log import ReadPlcLog
 from appliance.execution.tools.read_tags import ReadTags
 from appliance.execution.tools.record_episode import RecordEpisode
+from appliance.execution.tools.reset_alarm import ResetAlarm
 from appliance.execution.tools.say import Say
 from appliance.execution.tools.search_memory import SearchMemory
+from appliance.execution.tools.shelve_alarm import ShelveAlarm
+from appliance.execution.tools.unshelve_alarm import UnshelveAlarm
 from appliance.execution.tools.write_report import WriteReport
 from appliance.execution.tools.write_tag import WriteTag
 
@@ -32,7 +32,8 @@ def shipped_tools(
     wording: Wording,
     clock: Clock,
     ids: IdSource,
-    advance_alarm: Callable[[AlarmState, AlarmAction], AlarmState],
+    alarm_hands: AlarmHands,
+    alarm_shelf: AlarmShelf,
 ) -> list[AnyTool]:
     """Return every shipped tool, built; the toolbox checks their contracts when it loads them."""
     return [
@@ -45,6 +46,9 @@ def shipped_tools(
         WriteReport(procedures),
         Say(clock, ids),
         Ask(clock, ids),
-        ListAlarms(plant, wording),
-        AcknowledgeAlarm(clock, wording, advance_alarm),
+        ListAlarms(plant, wording, clock),
+        AcknowledgeAlarm(alarm_hands, wording),
+        ResetAlarm(alarm_hands, wording),
+        ShelveAlarm(alarm_shelf),
+        UnshelveAlarm(alarm_shelf),
     ]

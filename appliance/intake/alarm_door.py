@@ -1,80 +1,227 @@
-"""Alarm events enter here: from MQTT now, from any other source with an :class:`AlarmEvent` later.
+"""Alarm events enter here, from whatever source.
 
-In: an event. Out: a durable admission and, in the same transaction, the alarm's state row. Who calls: the MQTT session's
-handler, which acknowledges to the broker only after ``admit`` returned.
+In: an event. Out, in one transaction: the journal's row with what became of it, the alarm's state, and an admission if it is
+announced. Who calls: the sources' drivers, which acknowledge to whoever sent it only after ``admit`` returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
-from appliance.contracts.admission import PRIORITY_ALARM, Admission, Admitted, Door, Request, RequestKind
-from appliance.contracts.alarm import Alarm, AlarmAction, AlarmChange, AlarmEvent, AlarmState
+from appliance.contracts.admission import PRIORITY_ALARM, Admission, Door, Request, RequestKind
+from appliance.contracts.alarm import (
+    AdvanceAlarm,
+    Alarm,
+    AlarmAction,
+    AlarmChange,
+    AlarmEvent,
+    AlarmState,
+    Disposition,
+    Journalled,
+)
+from appliance.contracts.alarm_definition import AlarmDefinition
+from appliance.contracts.alarm_situation import DispositionRule, Situation
 from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Refused
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Admitter
-from appliance.contracts.store import Transaction
-from appliance.store import alarms
+from appliance.contracts.store import Ledger, Transaction
+from appliance.foundation.supervisor import Degraded
+from appliance.store import admissions, alarm_chatter, alarm_events, alarm_sources, alarms, audit, inhibitions
+from appliance.store.alarm_events import Entry
+from appliance.store.alarm_sources import Source
 
-AdvanceAlarm = Callable[[AlarmState, AlarmAction], AlarmState]
+Suppress = Callable[[str, bool, str], Awaitable[None]]
+"""Begins or ends suppression by design of an alarm, and says why."""
 
-_ACTION = {AlarmChange.RAISED: AlarmAction.RAISE, AlarmChange.CLEARED: AlarmAction.CLEAR}
+_TELLS_NOTHING = (Disposition.REPEAT, Disposition.MERGED, Disposition.STATE)
+_ENTERED = (Disposition.ANNOUNCE, Disposition.CHATTER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a transaction did, for those who are told once it is on disk."""
+
+    answer: Journalled | Refused
+    source: Source | None = None
 
 
 class AlarmDoor:
-    """Admits alarm events; implements ``AlarmSink``."""
+    """Takes alarm events in; implements ``AlarmSink``. ``rule`` decides what becomes of an event, ``epoch`` is the core's."""
 
-    def __init__(self, gate: Admitter, plant: Plant, clock: Clock, advance: AdvanceAlarm) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        gate: Admitter,
+        plant: Plant,
+        clock: Clock,
+        advance: AdvanceAlarm,
+        rule: DispositionRule,
+        suppress: Suppress,
+        degraded: Degraded,
+        *,
+        epoch: int,
+        door: Door = Door.MQTT,
+    ) -> None:
+        self._ledger = ledger
         self._gate = gate
         self._plant = plant
         self._clock = clock
         self._advance = advance
+        self._rule = rule
+        self._suppress = suppress
+        self._degraded = degraded
+        self._epoch = epoch
+        self._door = door
 
-    async def admit(self, event: AlarmEvent) -> Admitted:
-        """Return once the event and the alarm's new state are on disk. A resend of the same event changes nothing.
+    async def admit(self, event: AlarmEvent) -> Journalled:
+        """Return once the event, what became of it and the alarm's new state are on disk. A resend changes nothing.
 
         Raises:
             Unavailable: the queue is full; the source keeps the event and offers it again.
-            Refused: the same activation came with other content.
+            Refused: the same activation came with other content; it is in the audit log.
         """
         definition = self._plant.alarm_by_id[event.alarm_id]
+        taken = await self._ledger.transaction(lambda tx: self._take(tx, event, definition))
+        if taken.source is not None:
+            self._name_missing(taken.source)
+        if isinstance(taken.answer, Refused):
+            raise taken.answer
+        if not taken.answer.is_duplicate and taken.answer.disposition in _ENTERED:
+            self._gate.wake()
+        return taken.answer
 
-        def apply_state(tx: Transaction, _: Admission) -> None:
-            known = alarms.by_activation(tx, event.activation_id)
-            alarms.apply(tx, self._clock, definition, event, self._state_after(event, known))
+    async def suppress(self, alarm_id: str, is_suppressed: bool, why: str) -> None:
+        """Begin or end suppression by design. The same again changes nothing.
 
-        request = Request(
-            door=Door.MQTT,
-            kind=RequestKind.ALARM,
-            lane=f"asset:{definition.asset}",
-            dedupe_key=event.dedupe_key,
-            payload=to_payload(event),
-            priority=PRIORITY_ALARM,
+        Raises:
+            Unavailable: the ledger cannot be written.
+        """
+        await self._suppress(alarm_id, is_suppressed, why)
+
+    async def name_missing(self) -> None:
+        """Name the sources of which something never came and nobody looked into it; at start, and when somebody has."""
+        for source in await self._ledger.transaction(alarm_sources.every):
+            self._name_missing(source)
+
+    def _name_missing(self, source: Source) -> None:
+        if source.unseen:
+            self._degraded.mark(f"alarms:{source.name}", f"alarm events of {source.name} that never came: {source.unseen}")
+        else:
+            self._degraded.clear(f"alarms:{source.name}")
+
+    # one transaction ------------------------------------------------------------------------------------------------
+    def _take(self, tx: Transaction, event: AlarmEvent, definition: AlarmDefinition) -> _Taken:
+        alarm_sources.note_seen(tx, self._clock, event.source)
+        known = alarm_events.by_key(tx, event.dedupe_key)
+        if known is not None:
+            return _Taken(self._again(tx, event, known))
+        source = None
+        if event.sequence is not None:
+            source = alarm_sources.note_sequence(tx, self._clock, event.source, event.sequence)
+        situation = self._situation(tx, event)
+        disposition = self._rule.decide(event, situation)
+        alarm = self._new_state(tx, event, definition, situation, disposition)
+        activation_id = alarm.activation_id if alarm else event.activation_id
+        admission = self._announce(tx, event, definition, activation_id) if disposition is Disposition.ANNOUNCE else None
+        if disposition is Disposition.CHATTER and event.change is AlarmChange.RAISED:
+            self._note_chatter(tx, event, definition, activation_id)
+        seq = alarm_events.journal(
+            tx,
+            self._clock,
+            event,
+            activation_id=activation_id,
+            admission_id=admission.id if admission else None,
+            disposition=disposition,
+            epoch=self._epoch,
         )
-        return await self._gate.admit(request, apply_state)
+        return _Taken(Journalled(seq, disposition, admission, alarm, is_duplicate=False), source)
 
-    def _state_after(self, event: AlarmEvent, known: Alarm | None) -> AlarmState:
-        """Return the alarm's state once the event is taken in. A raise and its clear may come in either order."""
+    def _again(self, tx: Transaction, event: AlarmEvent, known: Entry) -> Journalled | Refused:
+        """A known key: a duplicate, or other content under it. What was found, and not sent, may differ in value and time."""
+        told = alarm_events.digest_of(event)
+        was_found = any(each.is_state or each.was_missed for each in (event, known.event))
+        if told != known.digest and not was_found:
+            alarm_sources.note_conflict(tx, event.source)
+            facts = {"key": event.dedupe_key, "known": known.digest, "offered": told}
+            audit.note(tx, self._clock, "alarm_conflict", event.activation_id, facts)
+            return Refused(f"{event.dedupe_key} was journalled before with other content", event=known.seq)
+        alarm_events.came_again(tx, known.seq)
+        admission = admissions.by_id(tx, known.admission_id) if known.admission_id else None
+        alarm = alarms.by_activation(tx, known.activation_id)
+        return Journalled(known.seq, known.disposition, admission, alarm, is_duplicate=True)
+
+    def _situation(self, tx: Transaction, event: AlarmEvent) -> Situation:
+        alarm, is_own = _belongs_to(tx, event)
+        began = alarm_events.raise_of(tx, alarm.activation_id) if alarm else None
+        chatter = alarm_chatter.of_alarm(tx, self._clock, event.alarm_id)
+        if chatter is not None and chatter.calm_s >= self._rule.chatter_calm_s:
+            chatter = None
+        return Situation(
+            alarm=alarm,
+            is_own=is_own,
+            raise_became=began.disposition if began else None,
+            inhibition=inhibitions.strongest(tx, self._clock, event.alarm_id),
+            is_chattering=chatter is not None,
+            recent_raises=0 if chatter else len(self._recent(tx, event.alarm_id)),
+        )
+
+    def _recent(self, tx: Transaction, alarm_id: str) -> list[str]:
+        return alarm_events.recent_raises(tx, self._clock, alarm_id, self._rule.chatter_window_s)
+
+    def _new_state(
+        self, tx: Transaction, event: AlarmEvent, definition: AlarmDefinition, situation: Situation, disposition: Disposition
+    ) -> Alarm | None:
+        """Store the alarm's state with the event taken in. A raise and its clear may come in either order."""
+        known = situation.alarm
+        if disposition in _TELLS_NOTHING:
+            if known is not None and situation.is_own and not known.is_active and event.change is AlarmChange.RAISED:
+                return alarms.apply(tx, self._clock, definition, event, known.state)  # the raise after its clear: its value
+            return known
         if known is None:
-            raised = self._advance(AlarmState.NORMAL, AlarmAction.RAISE)
-            # A clear whose raise has not come: the alarm came and went unseen, which is still an activation to account for.
-            return self._advance(raised, AlarmAction.CLEAR) if event.change is AlarmChange.CLEARED else raised
-        if known.cleared_utc is not None:
-            return known.state  # the raise comes after its clear: this activation is over
-        return self._advance(known.state, _ACTION[event.change])
+            state = self._advance(AlarmState.NORMAL, AlarmAction.RAISE, latching=definition.latching)
+            if event.change is AlarmChange.CLEARED:  # its raise has not come: it came and went unseen, and is accounted for
+                state = self._advance(state, AlarmAction.CLEAR, latching=definition.latching)
+            return alarms.apply(tx, self._clock, definition, event, state)
+        state = self._advance(known.state, AlarmAction.CLEAR, latching=definition.latching)
+        return alarms.apply(tx, self._clock, definition, event, state, activation_id=known.activation_id)
+
+    def _announce(self, tx: Transaction, event: AlarmEvent, definition: AlarmDefinition, activation_id: str) -> Admission:
+        payload = event.to_payload() | {"activation_id": activation_id}
+        return self._gate.enter(tx, self._request(definition, event.dedupe_key, payload))
+
+    def _note_chatter(self, tx: Transaction, event: AlarmEvent, definition: AlarmDefinition, activation_id: str) -> None:
+        """Count the raise. The first one says, once, that the alarm chatters; all share the conversation of the one before."""
+        chatter = alarm_chatter.of_alarm(tx, self._clock, event.alarm_id)
+        if chatter is not None and chatter.calm_s < self._rule.chatter_calm_s:
+            alarm_chatter.raised_again(tx, self._clock, event.alarm_id)
+            alarms.follow(tx, activation_id, chatter.leader)
+            return
+        alarm_chatter.end(tx, self._clock, event.alarm_id)
+        recent = self._recent(tx, event.alarm_id)
+        raises = len(recent) + 1
+        alarm_chatter.begin(tx, self._clock, event.alarm_id, recent[0], raises)
+        alarms.follow(tx, activation_id, recent[0])
+        payload = event.to_payload() | {"activation_id": recent[0], "notice": "chatter", "count": raises}
+        self._gate.enter(tx, self._request(definition, f"chatter:{event.dedupe_key}", payload))
+
+    def _request(self, definition: AlarmDefinition, key: str, payload: dict[str, object]) -> Request:
+        lane = f"asset:{definition.asset}"
+        return Request(self._door, RequestKind.ALARM, lane, key, payload, PRIORITY_ALARM)
 
 
-def to_payload(event: AlarmEvent) -> dict[str, Any]:
-    """Return the admission payload of an alarm event: its fields, times as ISO-8601 text."""
-    return {
-        "source": event.source,
-        "alarm_id": event.alarm_id,
-        "activation": event.activation,
-        "activation_id": event.activation_id,
-        "change": str(event.change),
-        "value": event.value,
-        "unit": event.unit,
-        "source_utc": event.source_utc.isoformat() if event.source_utc else None,
-        "source_mono_ns": event.source_mono_ns,
-    }
+def _belongs_to(tx: Transaction, event: AlarmEvent) -> tuple[Alarm | None, bool]:
+    """Return the activation an event is about, and whether its own source raised it.
+
+    Two sources that watch one alarm see the same activation: what the second one tells is counted to the first one's.
+    """
+    own = alarms.by_activation(tx, event.activation_id)
+    if own is not None:
+        return own, True
+    merged = alarm_events.counted_to(tx, event.activation_id)
+    if merged is not None:
+        return alarms.by_activation(tx, merged), False
+    active = alarms.active(tx, event.alarm_id)
+    others = active if event.is_state and event.change is AlarmChange.RAISED else [a for a in active if a.source != event.source]
+    return (others[0], False) if others else (None, True)

@@ -7,11 +7,11 @@ runs. An alarm always gets a plan: a playbook that is missing, or is not written
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from appliance.contracts.alarm import AlarmChange
+from appliance.contracts.alarm import Alarm, AlarmChange
 from appliance.contracts.alarm_definition import AlarmDefinition, Priority
 from appliance.contracts.plan import Plan, Step
 from appliance.contracts.tag import Tag
@@ -44,6 +44,8 @@ def plan_for(alarm: Mapping[str, Any], tongue: Tongue, playbooks: Playbooks) -> 
     """
     definition = tongue.definition(str(alarm["alarm_id"]))
     facts = _Facts.of(alarm, definition, tongue)
+    if (notice := str(alarm.get("notice") or "")) in _NOTICES:
+        return Plan(f"alarm_{notice}", f"phrase:alarm_{notice}", (_NOTICES[notice](facts, alarm, tongue),))
     if alarm.get("change") == AlarmChange.CLEARED:
         return Plan("alarm_cleared", "phrase:alarm_cleared", _cleared(facts, tongue))
     playbook = playbooks.for_alarm(definition.playbook, definition.fault, tongue.language)
@@ -58,14 +60,26 @@ def lead_of(definition: AlarmDefinition, tongue: Tongue) -> str:
     return tongue.sentence(tongue.alarm_text(definition))
 
 
+def text_of(alarm: Alarm, tongue: Tongue) -> str:
+    """Return an alarm's text with its value in it, without a full stop; its id when the plant model does not have it any more."""
+    definition = tongue.plant.alarm_by_id.get(alarm.alarm_id)
+    if definition is None:
+        return alarm.alarm_id.replace("_", " ")
+    return _Facts.of({"value": alarm.value, "unit": alarm.unit}, definition, tongue).words["text"]
+
+
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is known of the alarm when the plan is made; ``words`` is what ``{alarm.…}`` names."""
+    """What is known of the alarm when the plan is made; ``words`` is what ``{alarm.…}`` names.
+
+    ``remark`` is said behind the announcement of an alarm that is no news, or that the gateway did not report.
+    """
 
     definition: AlarmDefinition
     scope: str
     words: Mapping[str, str]
     record: Mapping[str, Any]
+    remark: str
 
     @staticmethod
     def of(alarm: Mapping[str, Any], definition: AlarmDefinition, tongue: Tongue) -> _Facts:
@@ -90,7 +104,19 @@ class _Facts:
             "raised": str(alarm.get("source_utc") or ""),
         }
         record = {"alarm": definition.id, "activation": alarm.get("activation_id"), "value": value, "unit": unit}
-        return _Facts(definition, tongue.plant.site, words, record)
+        return _Facts(definition, tongue.plant.site, words, record, _remark(alarm, tongue))
+
+
+def _remark(alarm: Mapping[str, Any], tongue: Tongue) -> str:
+    parts = [_still_active(alarm, tongue)] if alarm.get("is_state") else []
+    return " ".join([*parts, tongue.reply("alarm_missed")] if alarm.get("was_missed") else parts)
+
+
+def _still_active(alarm: Mapping[str, Any], tongue: Tongue) -> str:
+    """Say that it is no news, and for how long it has been so if that is known; the runner words the duration."""
+    if alarm.get("active_for") is None:
+        return tongue.reply("still_active")
+    return tongue.reply("still_active_for", age="{alarm.active_for}")
 
 
 def _unit_to_say(alarm: Mapping[str, Any], tag: Tag | None, tongue: Tongue) -> str:
@@ -127,6 +153,8 @@ class _Filler:
                 lead, text = self._text(step.arguments.lead), self._text(step.arguments.text)
                 # A lead must be ready before it is needed; one that holds this alarm's value cannot be.
                 ready = lead == lead_of(self._facts.definition, self._tongue)
+                if lead == self._facts.words["lead"]:
+                    text = f"{self._facts.remark} {text}".strip()
                 return {"lead": lead, "text": text} if ready else {"text": f"{lead} {text}".strip()}
             case Ask():
                 return {"question": self._text(step.arguments.question), "requires_keyword": step.arguments.requires_keyword}
@@ -168,17 +196,32 @@ def _cleared(facts: _Facts, tongue: Tongue) -> tuple[Step, ...]:
     return say(text, id="announce"), _remember(facts, text)
 
 
+def _again(facts: _Facts, alarm: Mapping[str, Any], tongue: Tongue) -> Step:
+    """Tell once more of an alarm that nobody has answered."""
+    return say(f"{facts.words['lead']} {_still_active(alarm, tongue)}", id="announce")
+
+
+def _chatter(facts: _Facts, alarm: Mapping[str, Any], tongue: Tongue) -> Step:
+    """Tell, once, of an alarm that comes and goes too often to be told each time."""
+    return say(tongue.reply("alarm_chatter", text=facts.words["lead"], count=str(alarm["count"])), id="announce")
+
+
+_NOTICES: Mapping[str, Callable[[_Facts, Mapping[str, Any], Tongue], Step]] = {"again": _again, "chatter": _chatter}
+"""What is told of an alarm besides its coming and going -> the step that tells it."""
+
+
 def _plain(facts: _Facts, tongue: Tongue) -> tuple[Step, ...]:
     """Announce, remember, ask for a work order: what can be done about any alarm."""
     words, asset = facts.words, facts.definition.asset
-    announcement = {"lead": words["lead"], "text": tongue.reply("alarm_value", value=words["value"])}
+    value = tongue.reply("alarm_value", value=words["value"])
+    announcement = {"lead": words["lead"], "text": f"{facts.remark} {value}".strip()}
     if words["lead"] != lead_of(facts.definition, tongue):
-        announcement = {"text": words["lead"]}
+        announcement = {"text": f"{words['lead']} {facts.remark}".strip()}
     order = {"asset": asset, "title": tongue.reply("work_order_title", asset=words["asset"]), "detail": words["lead"]}
     return (
         Step("announce", "say", announcement),
         _remember(facts, words["lead"]),
-        Step("confirm", "ask", {"question": tongue.reply("ask_work_order"), "requires_keyword": False}),
+        Step("confirm", "ask", {"question": tongue.reply("ask_work_order_for", asset=words["asset"]), "requires_keyword": False}),
         Step("order", "create_work_order", order, "confirm"),
         say(tongue.reply("work_order_made"), id="done", when="confirm"),
         say(tongue.reply("no_work_order"), id="closed", when="not confirm"),

@@ -121,6 +121,31 @@ def _acknowledge_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any
     return Step("acknowledge", "acknowledge_alarm", {}), say("{steps.acknowledge.sentence}")
 
 
+def _reset_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    return Step("reset", "reset_alarm", {}), say("{steps.reset.sentence}")
+
+
+def _shelve_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    """Keeping an alarm quiet is read back like a write: whoever hears it knows what will not be said, and why."""
+    alarm, minutes, reason = str(intent.slots["alarm"]), intent.slots["minutes"], str(intent.slots.get("reason", ""))
+    if not reason:
+        raise Refused(tongue.reply("shelve_why"))
+    words = {"alarm": tongue.phrases.vocabulary.spoken_alarm(alarm), "minutes": f"{float(minutes):g}"}
+    shelve = {"alarm": alarm, "minutes": minutes, "reason": reason}
+    return (
+        Step("confirm", "ask", {"question": tongue.reply("confirm_shelve", **words, reason=reason), "requires_keyword": True}),
+        Step("shelve", "shelve_alarm", shelve, "confirm"),
+        say(capital(tongue.reply("shelved", **words)), id="done", when="confirm"),
+        say(tongue.reply("cancelled"), id="cancelled", when="not confirm"),
+    )
+
+
+def _unshelve_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    alarm = str(intent.slots["alarm"])
+    said = capital(tongue.reply("unshelved", alarm=tongue.phrases.vocabulary.spoken_alarm(alarm)))
+    return Step("unshelve", "unshelve_alarm", {"alarm": alarm}), say(said)
+
+
 def _create_work_order(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
     asset = str(intent.slots["asset"])
     name = tongue.asset(asset)
@@ -177,6 +202,9 @@ _ANSWERS: Mapping[str, Answer] = {
     "set_tag_to_limit": _set_tag_to_limit,
     "list_alarms": _list_alarms,
     "acknowledge_alarm": _acknowledge_alarm,
+    "reset_alarm": _reset_alarm,
+    "shelve_alarm": _shelve_alarm,
+    "unshelve_alarm": _unshelve_alarm,
     "create_work_order": _create_work_order,
     "repeat": _repeat,
     "status": _status,

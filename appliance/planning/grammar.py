@@ -139,6 +139,8 @@ class _Compiler:
                 return numbers(lowest, highest, vocabulary.has_tenths, language, self.rules, rule) if highest else NOTHING
             case "units":
                 return self._named(rule, lambda: choice(*(self._words(word) for word in vocabulary.set_unit_words)))
+            case "alarms":
+                return self._named(rule, lambda: self._names(vocabulary.alarms.values()))
             case "assets":
                 names = binding.group.assets if binding else [n for found in vocabulary.assets.values() for n in found]
             case kind:

@@ -10,6 +10,9 @@ INTENTS: Mapping[str, frozenset[str]] = MappingProxyType(
         "read_tag": frozenset({"asset", "tag"}),
         "list_alarms": frozenset(),
         "acknowledge_alarm": frozenset(),
+        "reset_alarm": frozenset(),
+        "shelve_alarm": frozenset({"alarm", "minutes"}),
+        "unshelve_alarm": frozenset({"alarm"}),
         "set_tag": frozenset({"asset", "tag", "amount"}),
         "set_tag_to_limit": frozenset({"asset", "tag", "limit"}),
         "create_work_order": frozenset({"asset"}),
@@ -22,7 +25,7 @@ INTENTS: Mapping[str, frozenset[str]] = MappingProxyType(
         "help": frozenset(),
     }
 )
-"""Intent -> what it needs: an ``asset``, a ``tag``, an ``amount`` (a list filled by ``plant: amounts``), a ``limit`` slot."""
+"""Intent -> what it needs: an ``asset``, a ``tag``, an ``alarm``, ``minutes``, an ``amount`` (a list filled by ``plant: amounts``), a ``limit`` slot."""
 
 REQUIRED = ("confirm", "deny")
 """Intents every language must have: without them no question could be answered."""

@@ -22,9 +22,9 @@ from appliance.planning import replies
 from appliance.planning.intents import INTENTS, LIMITS, REQUIRED
 from appliance.planning.yaml_file import Fault, load_mapping, nearest, refuse, validate
 
-PlantList = Literal["assets", "tags", "states", "writable_tags", "amounts", "units"]
+PlantList = Literal["assets", "tags", "states", "writable_tags", "amounts", "units", "alarms"]
 """What the plant model can fill a list with: spoken names of assets, of tags that measure something, of tags that are on or
-off, of tags that can be set; numbers within the reach of those; the words of the units."""
+off, of tags that can be set; numbers within the reach of those; the words of the units; the texts of the alarms."""
 
 TAG_LISTS: tuple[PlantList, ...] = ("writable_tags", "states", "tags")
 """Those that name a tag. To the matcher they are all the same; they differ in what a recogniser is told to expect."""
@@ -166,8 +166,8 @@ def _intent_faults(phrases: PhraseFile) -> list[Fault]:
 
 
 def _what_is_named(phrases: PhraseFile, template: str, seen: frozenset[str]) -> set[str]:
-    """Which of asset, tag and amount a template names, through its rules as well."""
-    meaning = {"assets": "asset", "amounts": "amount"} | dict.fromkeys(TAG_LISTS, "tag")
+    """Which of asset, tag, amount and alarm a template names, through its rules as well."""
+    meaning = {"assets": "asset", "amounts": "amount", "alarms": "alarm"} | dict.fromkeys(TAG_LISTS, "tag")
     lists, rules = references(template)
     named = {meaning.get(str(phrases.lists[n].plant), n) for n in lists if n in phrases.lists}
     for rule in rules - seen:

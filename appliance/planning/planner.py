@@ -10,16 +10,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from appliance.contracts.flood import FloodNews, FloodSummary
 from appliance.contracts.plan import Intent, Plan, Step
 from appliance.contracts.plant import Plant
-from appliance.planning import alarm_plan, answers
+from appliance.planning import alarm_plan, answers, flood_plan
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.playbook_steps import names_in, texts_of
 from appliance.planning.playbooks import Playbooks
 from appliance.planning.replies import REPLIES
 from appliance.planning.tongue import Tongue
 
-_NEVER_ALONE = ("what_", "repeat", "value_unknown")
+_NEVER_ALONE = ("what_", "repeat", "value_unknown", "still_active", "alarm_missed")
 """Replies that are only parts of sentences."""
 
 
@@ -54,6 +55,14 @@ class Planner:
         """
         return self._timed(alarm_plan.plan_for(alarm, self._tongue(language), self.playbooks))
 
+    def plan_flood(self, news: FloodNews, flood: FloodSummary, language: str) -> Plan:
+        """Return the plan that tells news of a flood: one sentence or two, under 15 s of speech whatever the numbers.
+
+        Raises:
+            Malformed: a language without phrases.
+        """
+        return self._timed(flood_plan.plan_for(news, flood, self._tongue(language)))
+
     def leads(self, language: str) -> list[str]:
         """Return every sentence whose audio is worth having before it is needed: whatever is said the same way each time.
 
@@ -70,14 +79,22 @@ class Planner:
             for name, text in self.phrasebook.replies(language).items()
             if not REPLIES[name] and not name.startswith(_NEVER_ALONE)
         ]
-        return list(dict.fromkeys([*announced, *self._playbook_texts(language), *cleared, *replies]))
+        return list(dict.fromkeys([*announced, *self._playbook_texts(tongue), *cleared, *replies]))
 
-    def _playbook_texts(self, language: str) -> Iterable[str]:
+    def _playbook_texts(self, tongue: Tongue) -> Iterable[str]:
+        """Yield what playbooks say the same way each time: whole sentences, and those that only name the machine."""
+        language = tongue.language
+        used: dict[str, set[str]] = {}
+        for alarm in self.plant.alarms:
+            if (playbook := self.playbooks.for_alarm(alarm.playbook, alarm.fault, language)) is not None:
+                used.setdefault(playbook.name, set()).add(tongue.asset(alarm.asset))
         for playbook in map(self.playbooks.__getitem__, self.playbooks.names):
             for step in playbook.steps if playbook.speaks(language) else ():
                 if step.tool in ("say", "ask"):
                     spoken = [text if isinstance(text, str) else text[language] for _, text in texts_of(step)]
                     yield from (text for text in spoken if not names_in(text))
+                    about = [text for text in spoken if set(names_in(text)) == {"alarm.asset"}]
+                    yield from (t.replace("{alarm.asset}", asset) for t in about for asset in sorted(used.get(playbook.name, ())))
 
     def _tongue(self, language: str) -> Tongue:
         return Tongue(self.phrasebook.phrases(language), self.plant)

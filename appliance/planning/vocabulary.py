@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -58,6 +59,7 @@ class Vocabulary:
         self._spaced = spaced
         self.assets: dict[str, tuple[Name, ...]] = {a.id: self._names(a.spoken) for a in plant.assets}
         self.tags: dict[str, tuple[Name, ...]] = {t.key: self._names(t.spoken) for t in plant.tags}
+        self.alarms: dict[str, Name] = self._alarm_names()
         self.key_of: dict[tuple[str, str], str] = {}
         self._index_names()
         self._check_units()
@@ -66,6 +68,11 @@ class Vocabulary:
         """Return the name to say an asset by."""
         names = self.assets.get(asset)
         return names[0].written if names else asset.replace("_", " ")
+
+    def spoken_alarm(self, alarm: str) -> str:
+        """Return the name to say an alarm by: its text without value and full stop."""
+        name = self.alarms.get(alarm)
+        return _SPACES.sub(" ", name.written).strip().rstrip(".!。！，, ") if name else alarm.replace("_", " ")
 
     def spoken_tag(self, key: str) -> str:
         """Return the name to say a tag by, without its asset."""
@@ -137,6 +144,13 @@ class Vocabulary:
     def _names(self, spoken: Mapping[str, Iterable[str]]) -> tuple[Name, ...]:
         names = {canonical(n, self._language, spaced=self._spaced): n for n in reversed(list(spoken.get(self._language, ())))}
         return tuple(Name(written, form) for form, written in reversed(names.items()) if form)
+
+    def _alarm_names(self) -> dict[str, Name]:
+        """An alarm is called by its text. Two of one text cannot be told apart, so neither can be spoken of."""
+        texts = {alarm.id: alarm.text.get(self._language, "").replace("{value}", " ") for alarm in self._plant.alarms}
+        names = {alarm: found[0] for alarm, text in texts.items() if (found := self._names({self._language: [text]}))}
+        known = Counter(name.canonical for name in names.values())
+        return {alarm: name for alarm, name in names.items() if known[name.canonical] == 1}
 
     def _index_names(self) -> None:
         owners: dict[str, str] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from appliance.contracts.admission import Admission, AdmissionStatus, Door, Outcome, Request, RequestKind
@@ -22,22 +22,31 @@ STATE_OF = "SELECT id, status, outcome, turn_id FROM admission WHERE id = ?"
 
 NEXT = f"""
 WITH taken (lane) AS (
-    SELECT value FROM json_each(?)
+    SELECT value FROM json_each(?1)
     UNION SELECT lane FROM admission WHERE {_OPEN} AND status = 'started'
     UNION SELECT turn.lane FROM admission JOIN turn ON turn.id = admission.turn_id
           WHERE admission.{_OPEN} AND admission.status = 'started'
 ), free_lane AS (
     SELECT lane, max(priority) AS urgency FROM admission
-    WHERE status = 'queued' AND lane NOT IN (SELECT lane FROM taken) GROUP BY lane
+    WHERE status = 'queued' AND kind <> ?2 AND lane NOT IN (SELECT lane FROM taken) GROUP BY lane
 )
-SELECT admission.* FROM admission JOIN free_lane USING (lane) WHERE status = 'queued'
+SELECT admission.* FROM admission JOIN free_lane USING (lane) WHERE status = 'queued' AND kind <> ?2
 ORDER BY urgency DESC, kind = 'resume' DESC, seq LIMIT 1
 """
-"""Query of the admission to start next, given a JSON list of lanes to leave out.
+"""Query of the admission to start next, given a JSON list of lanes and a kind (or an empty text) to leave out.
 
 Lanes compete by their most urgent admission; inside a lane it is first come, first served, except that interrupted work
 goes on before anything that came after it. A lane with a started admission, or with a turn that one is bound to, waits.
 """
+
+
+_NEAR = 1_000  # admissions looked back over: more within the seconds that count are a flood already
+NEWEST_ALARM = "SELECT coalesce(max(seq), 0) AS seq FROM admission WHERE status = 'queued' AND kind = 'alarm'"
+"""Query of the newest alarm that waits, 0 without one."""
+
+RAISE_BEFORE = f"""SELECT admitted_mono_ns, boot_id FROM admission WHERE seq < ?1 AND seq > ?1 - {_NEAR} AND kind = 'alarm'
+    AND payload ->> '$.change' = 'raised' AND payload ->> '$.notice' IS NULL ORDER BY seq DESC LIMIT 1"""
+"""Query of when the newest alarm before an admission was raised."""
 
 
 def insert(
@@ -149,6 +158,19 @@ def count_queued(tx: Transaction) -> int:
     """Return how many admissions wait."""
     count: int = tx.execute("SELECT count(*) FROM admission WHERE status = 'queued'").fetchone()[0]
     return count
+
+
+def waiting_of(tx: Transaction, kind: RequestKind) -> list[Admission]:
+    """Return the queued admissions of a kind in the order they came."""
+    rows = tx.execute("SELECT * FROM admission WHERE status = 'queued' AND kind = ? ORDER BY seq", (kind,))
+    return [to_admission(row) for row in rows]
+
+
+def newest_before(tx: Transaction, kind: RequestKind, seq: int) -> Iterator[Admission]:
+    """Yield the admissions of a kind that came not long before ``seq``, newest first."""
+    near = "SELECT * FROM admission WHERE seq < ? AND seq > ? AND kind = ? ORDER BY seq DESC"
+    for row in tx.execute(near, (seq, seq - _NEAR, kind)):
+        yield to_admission(row)
 
 
 def started(tx: Transaction) -> list[Admission]:

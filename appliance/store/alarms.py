@@ -1,8 +1,10 @@
-"""Alarms: one row an activation, from raised to normal. Every change is an operation of lane P0."""
+"""Alarms: one row an activation, from raised to normal. Every change is an operation of lane P0 and counts its revision up."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
+from typing import Any
 
 from appliance.contracts.alarm import Alarm, AlarmChange, AlarmEvent, AlarmState
 from appliance.contracts.alarm_definition import AlarmDefinition
@@ -13,22 +15,44 @@ from appliance.contracts.store import Transaction
 from appliance.store import operations
 from appliance.store.columns import to_utc, to_utc_or_none, utc_text
 
+_INSERT = """INSERT INTO alarm (activation_id, alarm_id, source, asset, priority, state, value, unit, source_utc, source_mono_ns,
+    raised_utc, raised_mono_ns, raised_after, cleared_utc)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(seq), 0) FROM admission), ?)"""
 
-def apply(tx: Transaction, clock: Clock, definition: AlarmDefinition, event: AlarmEvent, state: AlarmState) -> Alarm:
+_LIVE_AND_TOLD = """SELECT * FROM alarm WHERE state <> 'normal'
+    AND NOT EXISTS (SELECT 1 FROM alarm_event e WHERE e.activation_id = alarm.activation_id AND e.change = 'raised'
+                    AND e.disposition IN ('shelved', 'suppressed', 'out_of_service'))"""
+_BEFORE_INPUT = f"{_LIVE_AND_TOLD} AND raised_after < (SELECT seq FROM admission WHERE id = ?) ORDER BY seq"
+_BEFORE_MOMENT = f"""{_LIVE_AND_TOLD}
+    AND NOT EXISTS (SELECT 1 FROM alarm_event e WHERE e.activation_id = alarm.activation_id
+                    AND e.boot_id = ? AND e.journalled_mono_ns > ?) ORDER BY seq"""
+
+
+def apply(
+    tx: Transaction,
+    clock: Clock,
+    definition: AlarmDefinition,
+    event: AlarmEvent,
+    state: AlarmState,
+    *,
+    activation_id: str | None = None,
+) -> Alarm:
     """Store what a source reported: a new activation, or a known one's new ``state``. Appends ``alarm.<change>`` (P0).
 
-    A raise that brings nothing new changes nothing. A clear keeps the value that raised the alarm.
+    ``activation_id`` is the activation it is counted to where that is not the event's own. A raise that brings nothing new
+    changes nothing. A clear keeps the value that raised the alarm.
     """
+    activation_id = activation_id or event.activation_id
     now = utc_text(clock.utc())
     cleared = event.change is AlarmChange.CLEARED
-    known = by_activation(tx, event.activation_id)
+    known = by_activation(tx, activation_id)
     if known is None:
         tx.execute(
-            "INSERT INTO alarm (activation_id, alarm_id, asset, priority, state, value, unit, source_utc, source_mono_ns,"
-            " raised_utc, raised_mono_ns, cleared_utc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            _INSERT,
             (
-                event.activation_id,
+                activation_id,
                 definition.id,
+                event.source,
                 definition.asset,
                 definition.priority,
                 state,
@@ -44,18 +68,12 @@ def apply(tx: Transaction, clock: Clock, definition: AlarmDefinition, event: Ala
     elif cleared:
         if known.state is state and known.cleared_utc is not None:
             return known
-        tx.execute(
-            "UPDATE alarm SET state = ?, cleared_utc = coalesce(cleared_utc, ?) WHERE activation_id = ?",
-            (state, now, event.activation_id),
-        )
+        _change(tx, activation_id, "state = ?, cleared_utc = coalesce(cleared_utc, ?)", state, now)
     else:
         if (known.state, known.value, known.unit) == (state, event.value, event.unit):
             return known
-        tx.execute(
-            "UPDATE alarm SET state = ?, value = ?, unit = ? WHERE activation_id = ?",
-            (state, event.value, event.unit, event.activation_id),
-        )
-    return _told(tx, clock, event.activation_id, str(event.change))
+        _change(tx, activation_id, "state = ?, value = ?, unit = ?", state, event.value, event.unit)
+    return _told(tx, clock, activation_id, str(event.change), {})
 
 
 def acknowledge(tx: Transaction, clock: Clock, activation_id: str, by: str, state: AlarmState) -> Alarm:
@@ -64,24 +82,32 @@ def acknowledge(tx: Transaction, clock: Clock, activation_id: str, by: str, stat
     Raises:
         Refused: no such activation.
     """
-    known = _required(tx, activation_id)
+    known = required(tx, activation_id)
     if known.acknowledged_utc is not None and known.state is state:
         return known
-    tx.execute(
-        "UPDATE alarm SET state = ?, acknowledged_utc = coalesce(acknowledged_utc, ?),"
-        " acknowledged_by = coalesce(acknowledged_by, ?) WHERE activation_id = ?",
-        (state, utc_text(clock.utc()), by, activation_id),
-    )
-    return _told(tx, clock, activation_id, "acknowledged")
+    columns = "state = ?, acknowledged_utc = coalesce(acknowledged_utc, ?), acknowledged_by = coalesce(acknowledged_by, ?)"
+    _change(tx, activation_id, columns, state, utc_text(clock.utc()), by)
+    return _told(tx, clock, activation_id, "acknowledged", {"by": required(tx, activation_id).acknowledged_by})
+
+
+def reset(tx: Transaction, clock: Clock, activation_id: str, by: str, state: AlarmState) -> Alarm:
+    """Store that a person reset a latched alarm. Appends ``alarm.reset`` (P0).
+
+    Raises:
+        Refused: no such activation.
+    """
+    required(tx, activation_id)
+    _change(tx, activation_id, "state = ?", state)
+    return _told(tx, clock, activation_id, "reset", {"by": by})
 
 
 def bind_session(tx: Transaction, activation_id: str, session_id: str) -> None:
-    """Put an activation into its conversation, which it never leaves. The same again changes nothing.
+    """Put an activation, and those that follow it, into its conversation, which it never leaves. The same again changes nothing.
 
     Raises:
         Refused: no such activation, or it belongs to another conversation.
     """
-    known = _required(tx, activation_id)
+    known = required(tx, activation_id)
     if known.session_id not in (None, session_id):
         raise Refused(
             f"alarm {activation_id} belongs to conversation {known.session_id}",
@@ -89,6 +115,17 @@ def bind_session(tx: Transaction, activation_id: str, session_id: str) -> None:
             session=known.session_id,
         )
     tx.execute("UPDATE alarm SET session_id = ? WHERE activation_id = ?", (session_id, activation_id))
+    tx.execute("UPDATE alarm SET session_id = ? WHERE leader = ? AND session_id IS NULL", (session_id, activation_id))
+
+
+def follow(tx: Transaction, activation_id: str, leader: str) -> None:
+    """Let an activation that has no conversation share that of ``leader``, now or as soon as that one has it."""
+    if activation_id != leader:
+        tx.execute(
+            "UPDATE alarm SET leader = ?1, session_id = (SELECT session_id FROM alarm WHERE activation_id = ?1)"
+            " WHERE activation_id = ?2 AND session_id IS NULL",
+            (leader, activation_id),
+        )
 
 
 def by_activation(tx: Transaction, activation_id: str) -> Alarm | None:
@@ -97,9 +134,41 @@ def by_activation(tx: Transaction, activation_id: str) -> Alarm | None:
     return None if row is None else to_alarm(row)
 
 
+def required(tx: Transaction, activation_id: str) -> Alarm:
+    """Return an activation.
+
+    Raises:
+        Refused: it was never heard of.
+    """
+    known = by_activation(tx, activation_id)
+    if known is None:
+        raise Refused(f"there is no alarm {activation_id}", activation=activation_id)
+    return known
+
+
 def live(tx: Transaction) -> list[Alarm]:
     """Return the activations that are not back to normal, oldest first."""
     return [to_alarm(row) for row in tx.execute("SELECT * FROM alarm WHERE state <> 'normal' ORDER BY seq")]
+
+
+def told_before(tx: Transaction, admission_id: str) -> list[Alarm]:
+    """Return the live activations somebody may have meant by an input, oldest first: raised before it was admitted, and not held.
+
+    Order is that of sequences, not of times.
+    """
+    return [to_alarm(row) for row in tx.execute(_BEFORE_INPUT, (admission_id,))]
+
+
+def unchanged_since(tx: Transaction, clock: Clock, mono_ns: int) -> list[Alarm]:
+    """Return the live activations somebody may have meant at a moment of this boot, oldest first: nothing came in about them
+    since then, and they are not held."""
+    return [to_alarm(row) for row in tx.execute(_BEFORE_MOMENT, (clock.boot_id, mono_ns))]
+
+
+def active(tx: Transaction, alarm_id: str) -> list[Alarm]:
+    """Return the activations of an alarm whose cause is still there, newest first."""
+    rows = tx.execute("SELECT * FROM alarm WHERE alarm_id = ? AND cleared_utc IS NULL ORDER BY seq DESC", (alarm_id,))
+    return [to_alarm(row) for row in rows]
 
 
 def to_alarm(row: sqlite3.Row) -> Alarm:
@@ -107,6 +176,7 @@ def to_alarm(row: sqlite3.Row) -> Alarm:
     return Alarm(
         activation_id=row["activation_id"],
         alarm_id=row["alarm_id"],
+        source=row["source"],
         asset=row["asset"],
         priority=row["priority"],
         state=AlarmState(row["state"]),
@@ -117,18 +187,17 @@ def to_alarm(row: sqlite3.Row) -> Alarm:
         cleared_utc=to_utc_or_none(row["cleared_utc"]),
         acknowledged_utc=to_utc_or_none(row["acknowledged_utc"]),
         acknowledged_by=row["acknowledged_by"],
+        revision=row["revision"],
+        source_utc=to_utc_or_none(row["source_utc"]),
     )
 
 
-def _required(tx: Transaction, activation_id: str) -> Alarm:
-    known = by_activation(tx, activation_id)
-    if known is None:
-        raise Refused(f"there is no alarm {activation_id}", activation=activation_id)
-    return known
+def _change(tx: Transaction, activation_id: str, columns: str, *values: object) -> None:
+    tx.execute(f"UPDATE alarm SET {columns}, revision = revision + 1 WHERE activation_id = ?", (*values, activation_id))
 
 
-def _told(tx: Transaction, clock: Clock, activation_id: str, what: str) -> Alarm:
-    alarm = _required(tx, activation_id)
+def _told(tx: Transaction, clock: Clock, activation_id: str, what: str, facts: Mapping[str, Any]) -> Alarm:
+    alarm = required(tx, activation_id)
     payload = {
         "alarm": alarm.alarm_id,
         "asset": alarm.asset,
@@ -136,7 +205,8 @@ def _told(tx: Transaction, clock: Clock, activation_id: str, what: str) -> Alarm
         "state": str(alarm.state),
         "value": alarm.value,
         "unit": alarm.unit,
-        "by": alarm.acknowledged_by if what == "acknowledged" else None,
+        "by": None,
+        **facts,
     }
     operations.append(tx, clock, OperationLane.P0, f"alarm.{what}", activation_id, payload)
     return alarm

@@ -1,11 +1,12 @@
-"""Deliveries: a row before anything is said or sent, and a receipt after (R5).
+"""Deliveries: a row before anything is said or published, and a receipt after (R5).
 
     PENDING --begin--> ATTEMPTING --finish--> DELIVERED
        ^                   |-------fail-----> FAILED      it cannot be said at all
        '----give_back------|                              (nobody can say now, or a restart came between)
                            '------------------> ABANDONED after 3 tries that may have been heard, or 24 h
 
-A delivery is counted as tried from ``begin`` on; ``give_back`` takes that back when nothing can have been heard.
+A delivery is counted as tried from ``begin`` on; ``give_back`` takes that back when nothing can have been heard. Each channel
+has its own row of what waits: who speaks never takes a message, and who publishes never a sentence.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ from appliance.contracts.errors import Malformed, StateViolationError
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
 from appliance.store import operations
-from appliance.store.columns import to_utc, to_utc_or_none, utc_text
+from appliance.store.columns import json_text, to_json_or_none, to_utc, to_utc_or_none, utc_text
 
 MOST_ATTEMPTS = 3  # requirements R5
 LONGEST_WAIT_S = 24 * 3600.0  # requirements R5
+MOST_PAYLOAD_CHARACTERS = 64 * 1024  # of a published message: what we would take ourselves
 
 LAST_SAID = """SELECT lead, text FROM delivery WHERE channel = 'speech' AND status = 'delivered' ORDER BY ended_utc DESC, seq DESC
     LIMIT 1"""
 """Query of what left the speaker last, for "say that again"."""
 
-OF_TURN_SINCE = "SELECT lead, text FROM delivery WHERE turn_id = ? AND queued_mono_ns >= ? ORDER BY seq"
+OF_TURN_SINCE = """SELECT lead, text FROM delivery WHERE channel = 'speech' AND turn_id = ? AND queued_mono_ns >= ?
+    ORDER BY seq"""
 """Query of what a turn has had to say since a moment of this boot."""
 
+_LONGEST_TOPIC = 512
 _CLOSED_QUESTION = "SELECT 1 FROM confirmation WHERE delivery_id = ? AND status <> 'pending'"
 _NEXT = "SELECT * FROM delivery WHERE channel = ? AND status = 'pending' ORDER BY priority DESC, seq LIMIT 1"
 
@@ -46,7 +50,6 @@ def queue(
     text: str,
     priority: int,
     lead: str = "",
-    channel: Channel = Channel.SPEECH,
 ) -> Delivery:
     """Insert a delivery that waits to be said. Operation: ``delivery.queued``.
 
@@ -62,7 +65,7 @@ def queue(
            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             delivery_id,
-            channel,
+            Channel.SPEECH,
             turn_id,
             language,
             lead,
@@ -75,7 +78,56 @@ def queue(
         ),
     )
     delivery = load(tx, delivery_id)
-    _note(tx, clock, delivery, turn_id=turn_id, channel=channel, language=language, lead=lead, text=text, priority=priority)
+    said = {"language": language, "lead": lead, "text": text, "priority": priority}
+    _note(tx, clock, delivery, turn_id=turn_id, channel=Channel.SPEECH, **said)
+    return delivery
+
+
+def queue_message(
+    tx: Transaction,
+    clock: Clock,
+    ids: IdSource,
+    *,
+    turn_id: str | None,
+    topic: str,
+    payload: Mapping[str, Any],
+    priority: int,
+    retain: bool = False,
+) -> Delivery:
+    """Insert a message that waits to be published, in the transaction of what it tells. Operation: ``delivery.queued``.
+
+    Messages of one priority are published in the order they were queued. ``payload`` carries its own times: it may be published
+    much later. What may be published twice gets the member ``may_be_repeat``.
+
+    Raises:
+        Malformed: not a topic that can be published to, or too long.
+    """
+    if not topic or len(topic) > _LONGEST_TOPIC or not topic.isprintable() or {"+", "#"} & set(topic):
+        raise Malformed(f"{topic[:64]!r} is not a topic to publish to", topic=topic)
+    text = json_text(payload)
+    if len(text) > MOST_PAYLOAD_CHARACTERS:
+        raise Malformed(f"message on {topic}: {len(text)} characters, more than {MOST_PAYLOAD_CHARACTERS}", topic=topic)
+    delivery_id = ids.mint("delivery")
+    tx.execute(
+        """INSERT INTO delivery (id, channel, turn_id, language, lead, text, topic, payload, retain, priority, status,
+                                 queued_utc, queued_mono_ns, boot_id)
+           VALUES (?, ?, ?, '', '', '', ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            delivery_id,
+            Channel.MQTT,
+            turn_id,
+            topic,
+            text,
+            retain,
+            priority,
+            DeliveryStatus.PENDING,
+            utc_text(clock.utc()),
+            clock.monotonic_ns(),
+            clock.boot_id,
+        ),
+    )
+    delivery = load(tx, delivery_id)
+    _note(tx, clock, delivery, turn_id=turn_id, channel=Channel.MQTT, topic=topic, payload=payload, retain=retain)
     return delivery
 
 
@@ -122,8 +174,8 @@ def begin(tx: Transaction, delivery_id: str) -> Delivery:
     return load(tx, delivery_id)
 
 
-def finish(tx: Transaction, clock: Clock, delivery_id: str, *, first_audio_mono_ns: int | None) -> Delivery:
-    """Note the receipt: it was said whole. Operation: ``delivery.delivered``.
+def finish(tx: Transaction, clock: Clock, delivery_id: str, *, first_audio_mono_ns: int | None = None) -> Delivery:
+    """Note the receipt: it was said whole, or the broker has it. Operation: ``delivery.delivered``.
 
     Raises:
         StateViolationError: it is not being attempted.
@@ -164,6 +216,15 @@ def recover(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH) ->
     """Put back what a previous owner was saying when it died: nobody knows how much of it was heard."""
     rows = tx.execute("SELECT id FROM delivery WHERE channel = ? AND status = 'attempting' ORDER BY seq", (channel,)).fetchall()
     return [give_back(tx, clock, row["id"], may_have_been_heard=True, why="interrupted") for row in rows]
+
+
+def supersede(tx: Transaction, clock: Clock, turn_id: str) -> None:
+    """Abandon what a turn queued and nobody has begun to say: newer words tell more. Operations: ``delivery.abandoned``."""
+    is_open = "status IN ('pending', 'attempting')"  # the index' own condition
+    waiting = f"SELECT id FROM delivery WHERE channel = 'speech' AND {is_open} AND status = 'pending' AND turn_id = ?"
+    for row in tx.execute(waiting, (turn_id,)).fetchall():
+        why = "newer words were queued before it could be said"
+        _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure=why)
 
 
 def open_count(tx: Transaction) -> int:
@@ -225,4 +286,7 @@ def _delivery(row: sqlite3.Row) -> Delivery:
         queued_mono_ns=row["queued_mono_ns"],
         first_audio_mono_ns=row["first_audio_mono_ns"],
         ended_utc=to_utc_or_none(row["ended_utc"]),
+        topic=row["topic"] or "",
+        payload=to_json_or_none(row["payload"]),
+        retain=bool(row["retain"]),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
 from appliance.store import operations
@@ -22,3 +23,15 @@ def open_for(tx: Transaction, clock: Clock, ids: IdSource, lane: str, asset: str
     )
     operations.append(tx, clock, OperationLane.P1, "session.opened", session_id, {"lane": lane, "asset": asset})
     return session_id
+
+
+def lane_of(tx: Transaction, session_id: str) -> str:
+    """Return a session's lane.
+
+    Raises:
+        Refused: no such session.
+    """
+    row = tx.execute("SELECT lane FROM session WHERE id = ?", (session_id,)).fetchone()
+    if row is None:
+        raise Refused(f"there is no session {session_id}", session=session_id)
+    return str(row["lane"])

@@ -19,7 +19,9 @@ from appliance.contracts.store import Ledger
 Shown = dict[str, Any]
 
 _JSON = frozenset({"payload", "context", "plan", "arguments", "result"})
-_BOOLEAN = frozenset({"offline", "clock_synced", "may_be_repeat", "was_unknown", "optional", "asked"})
+_BOOLEAN = frozenset(
+    {"offline", "clock_synced", "may_be_repeat", "was_unknown", "optional", "asked", "retain", "is_state", "was_missed"}
+)
 
 _TURN = """t.seq, t.id, t.session_id, t.admission_id, t.lane, t.language, t.state, t.intent, t.blocking_reason, t.failure,
     t.state_hash, t.lifespan_s, t.offline, t.opened_utc, t.updated_utc"""
@@ -29,6 +31,35 @@ async def alarms(ledger: Ledger, *, live_only: bool, limit: int) -> list[Shown]:
     """Alarm activations; ``live_only`` leaves out those that are back to normal."""
     where = "WHERE state <> 'normal'" if live_only else ""
     return await _rows(ledger, f"SELECT * FROM alarm {where} ORDER BY seq DESC LIMIT ?", limit)
+
+
+async def alarm(ledger: Ledger, activation_id: str) -> Shown:
+    """One activation with its journalled events, oldest first.
+
+    Raises:
+        Refused: there is no such activation.
+    """
+    found = await _rows(ledger, "SELECT * FROM alarm WHERE activation_id = ?", activation_id)
+    if not found:
+        cure = "`floorhand alarms list --all` shows those there are."
+        raise Refused(f"there is no alarm {activation_id}", activation=activation_id, cure=cure)
+    events = await _rows(ledger, "SELECT * FROM alarm_event WHERE activation_id = ? ORDER BY seq", activation_id)
+    return found[0] | {"events": events}
+
+
+async def alarm_journal(
+    ledger: Ledger, *, alarm_id: str | None, source: str | None, disposition: str | None, limit: int
+) -> list[Shown]:
+    """Alarm events with what became of each; all, or of one alarm, source or disposition."""
+    return await _rows(
+        ledger,
+        """SELECT * FROM alarm_event WHERE (?1 IS NULL OR alarm_id = ?1) AND (?2 IS NULL OR source = ?2)
+           AND (?3 IS NULL OR disposition = ?3) ORDER BY seq DESC LIMIT ?4""",
+        alarm_id,
+        source,
+        disposition,
+        limit,
+    )
 
 
 async def sessions(ledger: Ledger, *, limit: int) -> list[Shown]:

@@ -40,6 +40,11 @@ def refused_write(code: int, where: str) -> FloorhandError:
     return meaning(f"{where}: the device answers {name}", exception_code=code)
 
 
+def meaning_of(code: int) -> str:
+    """Return the protocol's name of an exception code."""
+    return _meaning(code)[0]
+
+
 def comes_from_device(code: int) -> bool:
     """Whether the answer shows that the device itself is there, not only a gateway before it."""
     return code not in _SILENT_BEHIND_GATEWAY

@@ -1,7 +1,8 @@
 """The field bus over Modbus: tags by name, with limits, quality and source time. Implements ``FieldBus``.
 
 In: tag keys and engineering values. Out: readings whose quality is never better than the truth, receipts of writes that were
-read back. Who calls: the tools that read and write the field, status and console.
+read back, samples and changes to who listens. Who calls: the tools that read and write the field, the alarm engine, status and
+console. Published tags (link ``mqtt``) are not the bus's.
 """
 
 from __future__ import annotations
@@ -9,49 +10,77 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused, Unavailable
+from appliance.contracts.link import Link
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus
-from appliance.contracts.reading import Quality, Reading, Value, WriteReceipt
-from appliance.contracts.tag import DataType, RegisterKind, Tag
+from appliance.contracts.reading import Quality, Reading, Value, Visibility, WriteReceipt
+from appliance.contracts.tag import MQTT_LINK, RegisterKind, Tag
 from appliance.foundation.supervisor import Degraded
 from drivers.modbus.answers import ILLEGAL_ADDRESS
 from drivers.modbus.blocks import Block, Span, merge
-from drivers.modbus.codec import decode, encode, wire_address
 from drivers.modbus.event_log import SLOT_REGISTERS, decode_ring
 from drivers.modbus.link import ModbusLink
+from drivers.modbus.poller import DevicePoller
+from drivers.modbus.probe import probed
+from drivers.modbus.reporting import Listener, Reporting
+from drivers.modbus.schedule import DeviceKey, scheduled
+from drivers.modbus.writing import permitted, write_raw
 
-_PROBE_S = 2.0  # a link that brought no good answer for this long is asked for one
-_RING_SLOTS_A_READ = 31  # whole slots within the 125 registers of one request
+_MOST_REMEMBERED = 256  # reads on demand over addresses that are not there; what is forgotten is found out again
 
 
 class ModbusBus(FieldBus):
-    """All links of the plant. While :meth:`run` runs, links reconnect and are watched without anybody asking.
+    """All links of the plant. While :meth:`run` runs, declared tags are polled and links reconnect without anybody asking.
 
-    A PLC that cannot be seen is marked in ``degraded`` as ``plc:<link>`` and cleared by its next good answer.
+    A PLC that cannot be seen is marked in ``degraded`` as ``plc:<link>``, one device alone as ``plc:<link>:<device>``; both are
+    cleared by the next good answer. Listeners are called on the event loop and must be cheap.
     """
 
     def __init__(self, plant: Plant, clock: Clock, degraded: Degraded) -> None:
         self._plant = plant
         self._clock = clock
         self._degraded = degraded
-        self._links = {
-            link.id: ModbusLink(link, clock, partial(self._visibility_changed, link.id, f"{link.host}:{link.port}"))
-            for link in plant.links
+        self._lost: dict[tuple[str, int | None], str] = {}
+        self._reporting = Reporting(
+            (tag for tag in plant.tags if tag.link != MQTT_LINK),
+            {group.name: group.every_s for group in plant.poll_groups},
+            clock,
+        )
+        schedule = scheduled(plant, self._reporting)
+        self._links: dict[str, ModbusLink] = {}
+        for link in plant.links:
+            expected = [device_id for link_id, device_id in schedule if link_id == link.id]
+            self._links[link.id] = ModbusLink(link, clock, partial(self._visibility_changed, link), expected=expected)
+        self._pollers: dict[DeviceKey, DevicePoller] = {
+            (link_id, device_id): DevicePoller(self._links[link_id], device_id, blocks, self._reporting, clock)
+            for (link_id, device_id), blocks in schedule.items()
         }
-        self._last_good: dict[str, Reading] = {}
-        self._unmergeable: set[Span] = set()  # blocks over a gap the device will not read
+        self._unmergeable: dict[Span, None] = {}  # blocks over an address the device does not have, oldest first
+        self.visibility_listeners: list[Callable[[Visibility], None]] = []
+        """Told when a link, or one device of it, came into sight or was lost."""
+
+    @property
+    def sample_listeners(self) -> list[Listener]:
+        """Told every polled sample of a block, good, stale or bad."""
+        return self._reporting.sample_listeners
+
+    @property
+    def change_listeners(self) -> list[Listener]:
+        """Told of polled tags by exception: the value moved by the deadband or more, or the quality is another."""
+        return self._reporting.change_listeners
 
     async def run(self) -> None:
-        """Keep every link connected and probed. Ends only by cancellation."""
+        """Poll what is declared and keep every link in sight. Ends only by cancellation."""
         async with asyncio.TaskGroup() as tasks:
-            for link_id in self._links:
-                tasks.create_task(self._watch(link_id), name=f"watch {link_id}")
+            for (link_id, device_id), poller in self._pollers.items():
+                tasks.create_task(poller.run(), name=f"poll device {device_id} on {link_id}")
+            await asyncio.get_running_loop().create_future()  # there may be nothing to poll
 
     async def close(self) -> None:
         """Close all sockets."""
@@ -62,26 +91,48 @@ class ModbusBus(FieldBus):
         """Whether the newest exchange with this link brought a good answer."""
         return self._links[link_id].is_online
 
+    def last(self, key: str) -> Reading | None:
+        """Return the newest sample without asking the device, None when there never was one. It is STALE, with its own source
+        time, when the device is lost or three polls went by without another.
+
+        Raises:
+            Refused: the key is not declared, or is a published tag.
+        """
+        tag = self._declared(key)
+        lost_why = self._lost.get((tag.link, None)) or self._lost.get((tag.link, tag.device_id), "")
+        return self._reporting.tracks[key].last(self._clock.monotonic_ns(), lost_why)
+
     async def read(self, keys: Sequence[str]) -> dict[str, Reading]:
-        """Read now, neighbours in one request, links side by side. See ``FieldBus.read``."""
+        """Read now, neighbours in one request, devices side by side. See ``FieldBus.read``."""
         tags = [self._declared(key) for key in dict.fromkeys(keys)]
-        by_link: dict[str, list[Block]] = defaultdict(list)
-        for block in merge(tags):
-            by_link[block.link].append(block)
+        by_device: dict[DeviceKey, list[Block]] = defaultdict(list)
+        for block in merge(tags, self._plant.link_by_id):
+            by_device[block.link, block.device_id].append(block)
         readings: dict[str, Reading] = {}
         async with asyncio.TaskGroup() as tasks:
-            for link_id, blocks in by_link.items():
-                tasks.create_task(self._read_link(link_id, blocks, readings))
+            for blocks in by_device.values():
+                tasks.create_task(self._read_device(blocks, readings))
         return {tag.key: readings[tag.key] for tag in tags}
 
     async def write(self, key: str, value: Value) -> WriteReceipt:
         """Write one tag, once, and read it back. See ``FieldBus.write``."""
         tag = self._declared(key)
-        raw = self._permitted(tag, value)
-        await self._links[tag.link].write(tag.device_id, tag.kind, tag.address, raw)
+        codec = self._reporting.tracks[key].codec
+        raw = permitted(tag, codec, value)
+        await write_raw(self._links[tag.link], tag, codec, raw)
         read_back = (await self.read([key]))[key]
-        verified = read_back.quality is Quality.GOOD and read_back.raw == raw
+        verified = read_back.quality is Quality.GOOD and codec.shows(read_back.raw, raw)
         return WriteReceipt(tag=key, wanted=value, read_back=read_back, verified=verified)
+
+    async def probe(self, key: str) -> Mapping[str, Any]:
+        """Read a tag now and show its raw registers in all four orders beside each other; see ``probed``.
+
+        Raises:
+            Refused: the key is not declared or is a published tag, or the device says no.
+            Unavailable: no good answer.
+        """
+        tag = self._declared(key)
+        return probed(tag, await self._links[tag.link].read(tag.device_id, tag.kind, tag.address, tag.register_count))
 
     async def read_event_log(self, newest: int) -> list[Mapping[str, Any]]:
         """Read the PLC's event ring. See ``FieldBus.read_event_log``."""
@@ -89,11 +140,12 @@ class ModbusBus(FieldBus):
         if ring is None:
             raise Refused("the plant model declares no event log")
         read = partial(self._links[ring.link].read, ring.device_id, RegisterKind.HOLDING_REGISTER)
+        slots_a_read = max(1, self._plant.link_by_id[ring.link].device(ring.device_id).most_registers // SLOT_REGISTERS)
         try:
             (count,) = await read(ring.address, 1)
             slots: list[int] = []
-            for first in range(0, ring.entries, _RING_SLOTS_A_READ):
-                some = min(_RING_SLOTS_A_READ, ring.entries - first)
+            for first in range(0, ring.entries, slots_a_read):
+                some = min(slots_a_read, ring.entries - first)
                 slots += await read(ring.address + 1 + first * SLOT_REGISTERS, some * SLOT_REGISTERS)
         except Refused as error:
             raise Unavailable(f"the event log cannot be read: {error.message}", link=ring.link) from error
@@ -105,82 +157,53 @@ class ModbusBus(FieldBus):
             close = difflib.get_close_matches(key, self._plant.tag_by_key, n=1)
             cure = f"Did you mean {close[0]}?" if close else "`floorhand tags list` shows those there are."
             raise Refused(f"{key} is not a tag of this plant", tag=key, cure=cure)
+        if tag.link == MQTT_LINK:
+            raise Refused(f"{key} is published by MQTT; it is not on a Modbus link", tag=key)
         return tag
 
-    def _permitted(self, tag: Tag, value: Value) -> tuple[int, ...]:
-        if not tag.writable:
-            raise Refused(f"{tag.key} cannot be written", tag=tag.key)
-        raw = encode(tag, value)
-        if tag.type is not DataType.BOOL and not isinstance(value, str):
-            low, high = tag.low, tag.high
-            if low is None or high is None or not low <= value <= high:
-                raise Refused(f"{tag.key} takes {low} to {high} {tag.unit}".rstrip() + f", not {value}", tag=tag.key)
-        return raw
+    async def _read_device(self, blocks: Iterable[Block], readings: dict[str, Reading]) -> None:
+        silence: Unavailable | None = None  # a device that is silent now is not waited for again in the same call
+        parts = list(blocks)
+        while parts:
+            part = parts.pop(0)
+            if part.span in self._unmergeable and len(part.tags) > 1:
+                parts[:0] = part.halves()
+                continue
+            tracked = self._reporting.tracked(part)
+            try:
+                if silence is not None:
+                    raise silence
+                answer = await self._links[part.link].read(part.device_id, part.kind, part.address, part.count)
+                taken = self._reporting.take(tracked, answer)
+            except Unavailable as error:
+                silence = error
+                taken = self._reporting.miss(tracked, error.message)
+            except Refused as error:
+                if error.facts.get("exception_code") == ILLEGAL_ADDRESS and len(part.tags) > 1:
+                    self._remember_unmergeable(part.span)
+                    parts[:0] = part.halves()
+                    continue
+                taken = self._reporting.miss(tracked, error.message)
+            readings.update({reading.tag: reading for reading in taken})
 
-    async def _read_link(self, link_id: str, blocks: Iterable[Block], readings: dict[str, Reading]) -> None:
-        silent: dict[int, Unavailable] = {}  # a device that is silent now is not waited for again in the same call
-        for block in blocks:
-            parts = block.singles() if block.span in self._unmergeable else [block]
-            while parts:
-                part = parts.pop(0)
-                try:
-                    if part.device_id in silent:
-                        raise silent[part.device_id]
-                    answer = await self._links[link_id].read(part.device_id, part.kind, part.address, part.count)
-                except Unavailable as error:
-                    silent[part.device_id] = error
-                    self._note_unread(part, error, readings)
-                except Refused as error:
-                    if error.facts.get("exception_code") == ILLEGAL_ADDRESS and len(part.tags) > 1:
-                        self._unmergeable.add(part.span)
-                        parts = part.singles()
-                        continue
-                    self._note_unread(part, error, readings)
-                else:
-                    for tag in part.tags:
-                        readings[tag.key] = self._taken(tag, part.raw_of(tag, answer))
+    def _remember_unmergeable(self, span: Span) -> None:
+        self._unmergeable[span] = None
+        if len(self._unmergeable) > _MOST_REMEMBERED:
+            del self._unmergeable[next(iter(self._unmergeable))]
 
-    def _taken(self, tag: Tag, raw: tuple[int, ...]) -> Reading:
-        value = decode(tag, raw)
-        if value is None:
-            why = f"the device gives no number ({wire_address(tag)})"
-            return Reading(tag.key, None, tag.unit, Quality.BAD, None, raw, why)
-        reading = Reading(tag.key, value, tag.unit, Quality.GOOD, self._clock.utc(), raw)
-        self._last_good[tag.key] = reading
-        return reading
-
-    def _note_unread(self, block: Block, error: Refused | Unavailable, readings: dict[str, Reading]) -> None:
-        for tag in block.tags:
-            known = self._last_good.get(tag.key)
-            why = f"{error.message} ({wire_address(tag)})"
-            readings[tag.key] = (
-                Reading(tag.key, known.value, tag.unit, Quality.STALE, known.source_utc, known.raw, why)
-                if known
-                else Reading(tag.key, None, tag.unit, Quality.BAD, None, (), why)
-            )
-
-    async def _watch(self, link_id: str) -> None:
-        """Ask for one tag whenever the link was quiet for a while; reconnecting comes with asking."""
-        tag = next((tag for tag in self._plant.tags if tag.link == link_id), None)
-        if tag is None:
-            return
-        link = self._links[link_id]
-        while True:
-            pause_s = _PROBE_S
-            quiet_s = link.quiet_s()
-            if quiet_s is not None and link.is_online and quiet_s < _PROBE_S:
-                pause_s = _PROBE_S - quiet_s
-            else:
-                try:
-                    await link.read(tag.device_id, tag.kind, tag.address, tag.register_count)
-                except Unavailable as error:
-                    pause_s = error.retry_after_s
-                except Refused:
-                    pass  # it answers, so it is there
-            await asyncio.sleep(pause_s)
-
-    def _visibility_changed(self, link_id: str, address: str, why: str) -> None:
+    def _visibility_changed(self, link: Link, device_id: int | None, why: str) -> None:
+        part = f"plc:{link.id}" if device_id is None else f"plc:{link.id}:{device_id}"
         if why:
-            self._degraded.mark(f"plc:{link_id}", f"cannot see the PLC at {address}: {why}")
+            self._lost[link.id, device_id] = why
+            what = "the PLC" if device_id is None else f"device {device_id}"
+            self._degraded.mark(part, f"cannot see {what} at {link.where}: {why}")
         else:
-            self._degraded.clear(f"plc:{link_id}")
+            self._lost.pop((link.id, device_id), None)
+            self._degraded.clear(part)
+        visibility = Visibility(link.id, device_id, is_visible=not why, why=why)
+        for listener in self.visibility_listeners:
+            listener(visibility)
+        if why:
+            for (link_id, of_device), poller in self._pollers.items():
+                if link_id == link.id and device_id in (None, of_device):
+                    poller.lose_sight(why)

@@ -10,10 +10,10 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage, MQTTMessageInfo
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -56,8 +56,11 @@ class Connection:
     Nothing is acknowledged by itself.
     """
 
-    def __init__(self, settings: MqttSettings, clock: Clock, receive: Receive) -> None:
+    def __init__(self, settings: MqttSettings, clock: Clock, receive: Receive, topics: Mapping[str, int] | None = None) -> None:
+        """``topics`` (filter -> QoS) are subscribed to beside those of the settings; their retained messages come at each
+        connect, and what we publish there ourselves does not come."""
         self._settings = settings
+        self._topics = topics or {}
         self._clock = clock
         self._receive = receive
         self._where = f"{settings.host}:{settings.port}"
@@ -75,11 +78,12 @@ class Connection:
         return self._welcome.done() and not self._ended.done()
 
     async def open(self) -> None:
-        """Connect with the persistent session, subscribe, and say that we are there.
+        """Connect with the persistent session and subscribe.
 
         Raises:
             Unavailable: the broker cannot be reached, or refuses; the message says which.
         """
+        self._identify()
         try:
             await self._dial()
             reason = await self._or_end(self._welcome, self._settings.connect_timeout_s)
@@ -91,7 +95,10 @@ class Connection:
                 raise Unavailable(self._ended.result()) from error
             detail = f": {error.reason}" if isinstance(error, ssl.SSLError) else ""
             raise Unavailable(self._unreachable() + detail) from error
-        self._client.publish(self._settings.state_topic, _ONLINE, qos=1, retain=True)
+
+    async def announce(self) -> None:
+        """Say on the state topic that we are there; the will says when we are not. Raises as :meth:`publish`."""
+        await self.publish(self._settings.state_topic, _ONLINE, qos=1, retain=True)
 
     async def serve(self) -> str:
         """Drive timers until the connection ends; return why it did, in the words of :meth:`open` where it is the same."""
@@ -124,12 +131,10 @@ class Connection:
         """Return once the broker has acknowledged (QoS 1) or the bytes are handed over (QoS 0).
 
         Raises:
-            Unavailable: no acknowledgement within the bound; the message may have arrived.
+            Unavailable: not sent, or, with the fact ``may_have_arrived``, not acknowledged within the bound.
             Refused: the broker will never take it.
         """
-        info = self._client.publish(topic, payload, qos=qos, retain=retain)
-        if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
-            raise Unavailable(f"not sent: {info.rc.name}")
+        info = self.send(topic, payload, qos, retain)
         if qos == 0:
             return
         acknowledged: asyncio.Future[ReasonCode] = self._loop.create_future()
@@ -137,12 +142,23 @@ class Connection:
         try:
             reason = await self._or_end(acknowledged, self._settings.publish_timeout_s)
         except (ConnectionError, TimeoutError) as error:
-            raise Unavailable("the broker did not acknowledge in time") from error
+            raise Unavailable("the broker did not acknowledge in time", may_have_arrived=True) from error
         finally:
             self._published.pop(info.mid, None)
         if reason.is_failure:
             error_type = Refused if reason.value in _REFUSED_FOR_GOOD else Unavailable
             raise error_type(f"the broker refuses a message on {topic}: {reason}")
+
+    def send(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False) -> MQTTMessageInfo:
+        """Hand the bytes over without waiting for anything.
+
+        Raises:
+            Unavailable: not connected.
+        """
+        info = self._client.publish(topic, payload, qos=qos, retain=retain)
+        if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+            raise Unavailable(f"not sent: {info.rc.name}")
+        return info
 
     def end(self, why: str) -> None:
         """Drop the connection without a goodbye: the broker publishes our will and keeps what is not acknowledged."""
@@ -171,14 +187,6 @@ class Connection:
             reconnect_on_failure=False,
             manual_ack=True,
         )
-        if settings.username:
-            client.username_pw_set(settings.username, _password(settings))
-        if settings.tls is not None:
-            context = ssl.create_default_context(cafile=settings.tls.ca)
-            context.sslsocket_class = _ClosedOnFailure
-            if settings.tls.cert is not None:
-                context.load_cert_chain(settings.tls.cert, settings.tls.key)
-            client.tls_set_context(context)
         client.connect_timeout = settings.connect_timeout_s
         client.will_set(settings.state_topic, _OFFLINE, qos=1, retain=True)
         client.on_connect = self._note_welcome
@@ -187,6 +195,22 @@ class Connection:
         client.on_publish = self._note_published
         client.on_message = self._note_message
         return client
+
+    def _identify(self) -> None:
+        """Read who we are and whom we trust, anew for each connection: files may have been put right."""
+        settings = self._settings
+        try:
+            if settings.username:
+                self._client.username_pw_set(settings.username, _password(settings))
+            if settings.tls is not None:
+                context = ssl.create_default_context(cafile=settings.tls.ca)
+                context.sslsocket_class = _ClosedOnFailure
+                if settings.tls.cert is not None:
+                    context.load_cert_chain(settings.tls.cert, settings.tls.key)
+                self._client.tls_set_context(context)
+        except (OSError, UnicodeDecodeError) as error:  # ssl.SSLError is an OSError
+            file = getattr(error, "filename", None) or "a password or certificate file"
+            raise Unavailable(f"{file} for the broker at {self._where} cannot be used: {error}") from error
 
     async def _dial(self) -> None:
         """Connect in a thread (paho resolves, connects and shakes hands blocking), then let the loop watch the socket."""
@@ -224,18 +248,27 @@ class Connection:
             self.end("cancelled while connecting")
 
     async def _subscribe(self) -> None:
-        topics = self._settings.subscriptions
-        if not topics:
+        # Retained alarms and commands come with a new subscription only, not again at every reconnect; retained values come each
+        # time, because they are what is true now (MQTT 5.0, section 3.8.3.1).
+        once = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
+        # A command published to be retained is told from a live one even when a bridge passes it on (section 3.3.1.3).
+        as_published = SubscribeOptions(qos=1, retainAsPublished=True, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
+        settings = self._settings
+        wanted = [(topic, once) for topic in settings.alarm_topics]
+        for topic, qos in self._topics.items():
+            each = SubscribeOptions(qos=qos, noLocal=True, retainHandling=SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE)
+            wanted.append((topic, each))
+        if settings.command_prefix is not None:
+            wanted.append((f"{settings.command_prefix}/#", as_published))
+        if not wanted:
             return
-        # Retained messages come with a new subscription only, not again at every reconnect (MQTT 5.0, section 3.8.3.1).
-        options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
-        _, mid = self._client.subscribe([(topic, options) for topic in topics])
+        _, mid = self._client.subscribe(wanted)
         granted: asyncio.Future[list[ReasonCode]] = self._loop.create_future()
         if mid is None:
             raise ConnectionResetError("lost while subscribing")
         self._granted[mid] = granted
         reasons = await self._or_end(granted, self._settings.connect_timeout_s)
-        for topic, reason in zip(topics, reasons, strict=True):
+        for (topic, _), reason in zip(wanted, reasons, strict=True):
             if reason.is_failure:
                 raise Unavailable(f"the broker refuses the subscription to {topic}: {reason}")
 

@@ -1,27 +1,33 @@
 """The persistent MQTT session: what the broker sent is acknowledged only after it is durable here.
 
 In: messages of the subscribed topics. Out: each handed to ``on_message``, one after the other, in the broker's order; and
-publishes that return when the broker has them. Who calls: ``app`` runs it; delivery publishes through it.
+publishes that return when the broker has them. Who calls: the listener runs it; delivery publishes through it.
+
+Why QoS 1 and not QoS 2: with QoS 2 the promise "I have it" is the PUBREC, and paho sends that before it hands the message on, so
+a process that dies in between has lost what it promised to keep. With QoS 1 the one acknowledgement is ours to send, after the
+commit. The price is that a message may come twice; the key of an event (source, alarm, activation, change, sequence) makes it
+harmless.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Malformed, Refused, Unavailable
 from appliance.foundation.backoff import delays_s
 from appliance.foundation.supervisor import Degraded
+from drivers.mqtt.checked import most_bytes
 from drivers.mqtt.connection import Connection
 from drivers.mqtt.settings import MqttSettings
-from drivers.mqtt.topics import MAX_PAYLOAD_BYTES, IncomingMessage, ignored_command
+from drivers.mqtt.topics import IncomingMessage, ignored_command
 
 log = logging.getLogger(__name__)
 
-_PART, _INBOX_PART = "mqtt", "mqtt-inbox"
+_PART, _INBOX_PART, _STATE_PART = "mqtt", "mqtt-inbox", "mqtt-state"
 _UNHANDLED = "a message could not be handled"
 _STEADY_S = 60.0  # a connection that lasted this long was a good one: the next pause is the first again
 
@@ -41,6 +47,10 @@ class MessageCounts:
     failed: int = 0
     dropped: int = 0
 
+    def as_facts(self) -> dict[str, int]:
+        """Return the counts by name, for status."""
+        return asdict(self)
+
 
 @dataclass(frozen=True, slots=True)
 class _Delivered:
@@ -56,11 +66,24 @@ class MqttSession:
     acknowledged, so that one bad message blocks nothing. Any other error leaves it unacknowledged: the connection is
     dropped and the broker sends it, and all after it, again in order. Unacknowledged messages are bounded by
     ``receive_maximum``: a slow handler slows the broker, not this process. ``degraded`` holds ``mqtt`` while there is no
-    broker, and ``mqtt-inbox`` while a message cannot be handled.
+    broker, ``mqtt-inbox`` while a message cannot be handled, and ``mqtt-state`` while the broker does not let us say that we are
+    there. ``listeners`` are told why the connection was lost, and an empty text when there is one again.
     """
 
-    def __init__(self, settings: MqttSettings, clock: Clock, degraded: Degraded, on_message: OnMessage) -> None:
+    def __init__(
+        self,
+        settings: MqttSettings,
+        clock: Clock,
+        degraded: Degraded,
+        on_message: OnMessage,
+        *,
+        topics: Mapping[str, int] | None = None,
+    ) -> None:
+        """``topics`` (filter -> QoS) are subscribed to beside those of the settings; their retained messages come at each
+        connect."""
         self.counts = MessageCounts()
+        self.listeners: list[Callable[[str], None]] = []
+        self._topics = topics
         self._settings = settings
         self._clock = clock
         self._degraded = degraded
@@ -86,20 +109,32 @@ class MqttSession:
             tasks.create_task(self._stay_connected(), name="mqtt connection")
 
     async def publish(self, topic: str, payload: bytes, qos: int = 1, *, retain: bool = False) -> None:
-        """Publish, and return when the broker has acknowledged (QoS 1).
+        """Publish, and return when the broker has acknowledged (QoS 1). See ``contracts.ports.Broker``.
 
         Raises:
-            Unavailable: not connected, or no acknowledgement in time; it may have arrived, so sending again may repeat it.
+            Unavailable: not connected, or no acknowledgement in time; with the fact ``may_have_arrived`` it may have arrived, so
+                sending again may repeat it.
             Refused: the broker will never take it.
         """
+        await self._live().publish(topic, payload, qos, retain)
+
+    def send(self, topic: str, payload: bytes) -> None:
+        """Send without guarantee (QoS 0) and without waiting, so that it may be called while a message is being handled.
+
+        Raises:
+            Unavailable: not connected.
+        """
+        self._live().send(topic, payload)
+
+    def _live(self) -> Connection:
         if self._connection is None or not self._connection.is_live:
             raise Unavailable("not connected to the broker", retry_after_s=self._settings.first_retry_s)
-        await self._connection.publish(topic, payload, qos, retain)
+        return self._connection
 
     async def _stay_connected(self) -> None:
         waits = delays_s(self._settings.first_retry_s, self._settings.longest_retry_s)
         while True:
-            connection = Connection(self._settings, self._clock, self._receive)
+            connection = Connection(self._settings, self._clock, self._receive, self._topics)
             started_ns, acknowledged = self._clock.monotonic_ns(), self.counts.acknowledged
             try:
                 await connection.open()
@@ -107,20 +142,41 @@ class MqttSession:
                 self._connected.set()
                 log.info("mqtt.connected", extra={"host": self._settings.host, "port": self._settings.port})
                 self._degraded.clear(_PART)
+                self._tell("")
+                await self._announce(connection)
                 why = await connection.serve()
             except Unavailable as error:
                 why = error.message
             finally:
+                was_connected = self._connected.is_set()
                 self._connected.clear()
                 self._connection = None
                 connection.close()
                 self._forget_undelivered()
+            if was_connected:
+                self._tell(why)
             if why != _UNHANDLED:
                 self._degraded.mark(_PART, why)
             lasted_s = (self._clock.monotonic_ns() - started_ns) / 1e9
             if lasted_s > _STEADY_S or self.counts.acknowledged > acknowledged:
                 waits = delays_s(self._settings.first_retry_s, self._settings.longest_retry_s)
             await asyncio.sleep(next(waits))
+
+    async def _announce(self, connection: Connection) -> None:
+        """Say that we are there. A broker that forbids it is named, and listened to all the same."""
+        try:
+            await connection.announce()
+        except Refused as error:
+            self._degraded.mark(_STATE_PART, error.message)
+        except Unavailable:
+            if connection.is_live:  # it does not answer; else serving it tells why it ended
+                raise
+        else:
+            self._degraded.clear(_STATE_PART)
+
+    def _tell(self, why: str) -> None:
+        for listener in self.listeners:
+            listener(why)
 
     def _receive(self, connection: Connection, number: int, message: IncomingMessage) -> None:
         self.counts.received += 1
@@ -143,7 +199,7 @@ class MqttSession:
 
     async def _is_handled(self, message: IncomingMessage) -> bool:
         """Hand the message on; return whether it is done with, well or for good reason."""
-        if len(message.payload) > MAX_PAYLOAD_BYTES:
+        if len(message.payload) > most_bytes(message.topic):
             self.counts.malformed += 1
             log.warning("mqtt.malformed", extra={"topic": message.topic, "why": f"{len(message.payload)} bytes"})
             return True

@@ -52,6 +52,9 @@ class MqttSettings(_Frozen):
     first_retry_s: float = Field(default=1.0, gt=0, le=30, description="first pause before reconnecting; doubles")
     longest_retry_s: float = Field(default=30.0, gt=0, le=300, description="longest pause before reconnecting")
     alarm_topics: tuple[str, ...] = Field(default=("plant/+/alarms",), description="topic filters of alarm events")
+    state_prefix: str = Field(
+        default="floorhand", pattern="^[^+#]+[^+#/]$", description="topic below which this client says whether it is online"
+    )
     command_prefix: str | None = Field(
         default=None, pattern="^[^+#]+[^+#/]$", description="topic below which commands for this appliance arrive; absent: none"
     )
@@ -67,9 +70,4 @@ class MqttSettings(_Frozen):
     @property
     def state_topic(self) -> str:
         """Where ``online`` and ``offline`` are retained for others to see."""
-        return f"floorhand/{self.client_id}/state"
-
-    @property
-    def subscriptions(self) -> tuple[str, ...]:
-        """All topic filters to subscribe to."""
-        return (*self.alarm_topics, f"{self.command_prefix}/#") if self.command_prefix else self.alarm_topics
+        return f"{self.state_prefix}/{self.client_id}/state"

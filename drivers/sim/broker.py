@@ -12,7 +12,9 @@ from pathlib import Path
 
 from appliance.contracts.errors import Unavailable
 
-_TEMPLATE = Path(__file__).parents[2] / "config" / "mosquitto.conf.in"
+_CONFIG = Path(__file__).parents[2] / "config"
+_TEMPLATE = _CONFIG / "mosquitto.conf.in"
+_ACL = _CONFIG / "mosquitto" / "acl.in"
 _STARTS_WITHIN_S = 10.0
 _STOPS_WITHIN_S = 5.0
 _ASK_EVERY_S = 0.02
@@ -21,14 +23,18 @@ _ASK_EVERY_S = 0.02
 class Broker:
     """One broker. ``folder`` keeps its configuration, password file, state and log; ``users`` maps names to passwords.
 
-    The port is chosen at the first start and kept over restarts. ``template`` is ``config/mosquitto.conf.in``.
+    The port is chosen at the first start and kept over restarts. ``template`` is ``config/mosquitto.conf.in``; ``extras`` are
+    more configuration, name -> text, such as a filled-in ``config/mosquitto/site-bridge.conf.in``.
     """
 
-    def __init__(self, folder: Path, *, users: Mapping[str, str], template: Path = _TEMPLATE) -> None:
+    def __init__(
+        self, folder: Path, *, users: Mapping[str, str], template: Path = _TEMPLATE, extras: Mapping[str, str] | None = None
+    ) -> None:
         self.port = 0
         self._folder = folder
         self._users = users
         self._template = template
+        self._extras = extras or {}
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -97,18 +103,21 @@ class Broker:
         )
         if await hashing.wait() != 0:
             raise Unavailable("mosquitto_passwd cannot write the password file")
-        self.port = _free_port()
-        filled = {
+        extra_dir = self._folder.resolve() / "extra"
+        extra_dir.mkdir(exist_ok=True)
+        for name, text in self._extras.items():
+            (extra_dir / f"{name}.conf").write_text(text, encoding="utf-8")
+        self.port = free_port()
+        names = {
             "PORT": str(self.port),
             "ADDRESS": "127.0.0.1",
             "USER": getpass.getuser(),
             "PASSWORD_FILE": str(passwords),
+            "ACL_FILE": str(_ACL),
+            "EXTRA_DIR": str(extra_dir),
             "STATE_DIR": str(state),
         }
-        text = self._template.read_text(encoding="utf-8").replace("@NAMES@", "names")
-        for name, value in filled.items():
-            text = text.replace(f"@{name}@", value)
-        (self._folder / "mosquitto.conf").write_text(text, encoding="utf-8")
+        (self._folder / "mosquitto.conf").write_text(filled(self._template, names), encoding="utf-8")
 
     async def _accepts(self) -> bool:
         try:
@@ -136,6 +145,14 @@ class Broker:
         return lines[-1] if lines else "it said nothing"
 
 
+def filled(template: Path, names: Mapping[str, str]) -> str:
+    """Return a shipped template with its ``@NAMES@`` filled in. Those in comments may stay."""
+    text = template.read_text(encoding="utf-8")
+    for name, value in names.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
 def _program(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
     if found is None:
@@ -143,7 +160,8 @@ def _program(name: str) -> str:
     return found
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a loopback port that nobody listened on a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,31 +1,42 @@
-"""Orders to the simulated plant: JSON lines in, JSON lines out."""
+"""Orders to the simulated plant from its standard input: JSON lines, or words as people type them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import yaml
+from pydantic import ValidationError
+
 from appliance.contracts.errors import Malformed, Refused
+from drivers.sim.orders import ORDERS, Order
+from drivers.sim.vocabulary import TIMING
 
-Order = dict[str, Any]
+Obey = Callable[[Order], None]
+Report = Callable[..., None]
+
+# Schema of each order by name. Words typed without a name are its fields, in the model's own order.
+_CHOICES: dict[str, Any] = {each["properties"]["do"]["const"]: each for each in ORDERS.json_schema()["$defs"].values()
+                            if "do" in each.get("properties", {})}  # fmt: skip
 
 
-def report(**fields: Any) -> None:
-    """Write one line to standard output: ``{"event": …, …}``."""
-    sys.stdout.write(json.dumps(fields) + "\n")
-    sys.stdout.flush()
+def can_be_awaited(descriptor: int) -> bool:
+    """Whether the event loop can wait for it: a pipe, a socket, a terminal; not a file or /dev/null."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
-async def follow_orders(orders: dict[str, Callable[[Order], None]], stop: Callable[[], None]) -> None:
-    """Read orders ``{"do": …}`` from standard input until its end, then stop. A bad order is reported, not fatal."""
-    if not _can_be_awaited(sys.stdin.fileno()):
+async def follow_orders(obey: Obey, stop: Callable[[], None], report: Report) -> None:
+    """Read orders from standard input until its end, then stop. A bad order is reported, not fatal."""
+    if not can_be_awaited(sys.stdin.fileno()):
         for line in sys.stdin.buffer:
-            _try(orders, line)
+            follow(obey, line, report)
         stop()
         return
     loop = asyncio.get_running_loop()
@@ -33,40 +44,55 @@ async def follow_orders(orders: dict[str, Callable[[Order], None]], stop: Callab
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     try:
         while line := await reader.readline():
-            _try(orders, line)
+            follow(obey, line, report)
     finally:
         transport.close()
     stop()
 
 
-def _can_be_awaited(descriptor: int) -> bool:
-    """Whether the event loop can wait for it: a pipe, a socket, a terminal; not a file or /dev/null."""
-    mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
-
-
-def _try(orders: dict[str, Callable[[Order], None]], line: bytes) -> None:
+def follow(obey: Obey, line: bytes, report: Report) -> None:
+    """Carry out one line, and report that it is done or why not. An empty line is nothing."""
+    if not line.strip():
+        return
     try:
-        obey(orders, line)
+        order = parse_order(line)
+        obey(order)
     except (Malformed, Refused) as error:
         report(event="refused", why=error.message)
+    else:
+        report(event="done", do=order.do)
 
 
-def obey(orders: dict[str, Callable[[Order], None]], line: bytes) -> None:
-    """Carry out one order.
+def parse_order(line: bytes) -> Order:
+    """Return the order in a line.
 
     Raises:
-        Malformed: it is not an order, or lacks what it needs.
-        Refused: it cannot be done here.
+        Malformed: it is not an order; the message says which there are, or what it lacks.
     """
     try:
-        order = json.loads(line)
-        name = order["do"]
-        carry_out = orders[name]
-    except (ValueError, TypeError, KeyError) as error:
-        raise Malformed(f"an order is one of {', '.join(sorted(orders))}") from error
+        text = line.decode("utf-8").strip()
+        told = json.loads(text) if text.startswith(("{", "[", '"')) else _from_words(shlex.split(text))
+        name = told["do"]
+        if name not in _CHOICES:
+            raise ValueError(name)
+    except (ValueError, TypeError, KeyError, IndexError, yaml.YAMLError) as error:
+        raise Malformed(f"an order is one of {', '.join(sorted(_CHOICES))}") from error
     try:
-        carry_out(order)
-    except (KeyError, TypeError, ValueError) as error:
-        raise Malformed(f"{name}: {error}") from error
-    report(event="done", do=name)
+        return ORDERS.validate_python(told)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in fault["loc"][1:])
+        raise Malformed(f"{name}: {place + ': ' if place else ''}{fault['msg'].removeprefix('Value error, ')}") from error
+
+
+def _from_words(words: list[str]) -> dict[str, Any]:
+    name = words[0].replace("-", "_")
+    told: dict[str, Any] = {"do": name}
+    places = [field for field in _CHOICES[name]["properties"] if field not in ("do", *TIMING)]
+    for word in words[1:]:
+        key, equals, value = word.partition("=")
+        if equals:
+            told[key] = yaml.safe_load(value)
+        else:
+            told[places.pop(0)] = yaml.safe_load(word)
+    return told

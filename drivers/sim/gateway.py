@@ -23,6 +23,7 @@ class Gateway:
     """Takes alarm changes from the line and brings them to the broker.
 
     ``activation`` is unique over restarts: the gateway's start (seconds) and a counter; a clear carries its raise's.
+    ``sequence`` numbers the messages of each source from the gateway's start on.
     """
 
     def __init__(self, plant: Plant, journal: Journal, session: MqttSession | None, clock: Clock, report: Report) -> None:
@@ -33,21 +34,27 @@ class Gateway:
         self._report = report
         self._started = int(clock.utc().timestamp())
         self._activations = 0
+        self._sent: Counter[str] = Counter()
         self._current: dict[str, str] = {}
         self._news = asyncio.Event()
         self.counts: Counter[str] = Counter()
 
-    def changed(self, alarm: AlarmDefinition, change: AlarmChange, value: float) -> None:
-        """Write an alarm change down for publishing."""
+    def changed(self, alarm: AlarmDefinition, change: AlarmChange, value: float | None) -> None:
+        """Write an alarm change down for publishing. An alarm without ``source_id`` is not this gateway's."""
+        if alarm.source_id is None:
+            return
         if change is AlarmChange.RAISED:
             self._activations += 1
             self._current[alarm.id] = f"{self._started}-{self._activations}"
         tag = self._plant.tag_by_key.get(alarm.tag or "")
         area = self._plant.asset_by_id[alarm.asset].area
+        source = f"{area}_plc"
+        self._sent[source] += 1
         self._journal.append(
             f"plant/{area}/alarms",
             {
-                "source": f"{area}_plc",
+                "source": source,
+                "sequence": self._sent[source],
                 "alarm": alarm.source_id,
                 "activation": self._current[alarm.id],
                 "state": str(change),
@@ -59,6 +66,15 @@ class Gateway:
         )
         self.counts[str(change)] += 1
         self._news.set()
+
+    def totals(self) -> dict[str, int]:
+        """Return how many changes were raised, cleared, written down for publishing, and acknowledged by the broker."""
+        return {
+            "raised": self.counts[AlarmChange.RAISED],
+            "cleared": self.counts[AlarmChange.CLEARED],
+            "published": self._journal.written,
+            "acked": self._journal.acknowledged,
+        }
 
     async def run(self) -> None:
         """Publish what is written down, for ever. Without a session nothing is published."""

@@ -225,7 +225,7 @@ async def test_a_restarted_plc_is_found_again_unaided_over_one_socket(tmp_path: 
             assert it.degraded.reasons == {}
             assert (await it.one(FAN)).quality is Quality.GOOD
             assert _sockets_to(it.sim.port) == 1
-        assert [bool(why) for _, why in it.changes] == [True, False], "said once, cleared once"
+            assert [bool(why) for _, why in it.changes] == [True, False], "said once, cleared once"
 
 
 @pytest.mark.req("F1", "F7")
@@ -255,9 +255,9 @@ async def test_a_plc_that_is_not_there_at_start_is_said_once(tmp_path: Path) -> 
     await until(lambda: changes, "said")
     async with running_plant(tmp_path, port=port):
         await until(lambda: bus.is_online("line_3"), "online", within_s=15)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    await bus.close()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await bus.close()
     assert changes == [f"cannot see the PLC at 127.0.0.1:{port}: cannot connect", ""]
 
 

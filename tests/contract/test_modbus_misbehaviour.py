@@ -26,7 +26,7 @@ class Linked:
         self.plc = plc
         self.changes: list[str] = []
         link = Link(id="l", host="127.0.0.1", port=plc.port, timeout_s=timeout_s, retries=retries)
-        self.link = ModbusLink(link, SystemClock(), self.changes.append)
+        self.link = ModbusLink(link, SystemClock(), lambda _, why: self.changes.append(why))
 
     async def read(self, count: int = 2) -> tuple[int, ...]:
         return await self.link.read(1, HOLDING, 0, count)
@@ -84,7 +84,11 @@ async def test_an_open_socket_is_not_online() -> None:
         ("three registers of two", lambda _: registers(7, 8, 9)),
         ("another function", lambda _: b"\x04\x04\x00\x01\x00\x02"),
         ("an unknown function", lambda _: b"\x63\x00"),
-        ("a torn frame", lambda _: b"\x03\x04\x00"),
+        ("a torn answer", lambda _: b"\x03\x04\x00"),
+        ("more bytes than announced", lambda _: b"\x03\x04\x00\x01\x00\x02\x00"),
+        ("fewer bytes than announced", lambda _: b"\x03\x06\x00\x01\x00\x02"),
+        ("an exception with a tail", lambda _: b"\x83\x02\x00"),
+        ("an exception to another function", lambda _: b"\x84\x02"),
     ],
 )
 async def test_an_answer_to_something_else_is_no_answer(name: str, answer: Answer) -> None:
@@ -94,6 +98,35 @@ async def test_an_answer_to_something_else_is_no_answer(name: str, answer: Answe
         assert not it.link.is_online
         it.plc.answer = good
         assert await it.read_when_due() == (1, 2), f"after {name} a new connection is clean"
+
+
+@pytest.mark.req("F1")
+@pytest.mark.parametrize("stray", [b"\x7f\xff\0\0\0\x07\x01\x03\x04\0\x09\0\x09", b"\0\0\0\0\0\x07\x01\x03\x04\0\x09\0\x09"])
+async def test_an_answer_with_another_number_is_passed_over(stray: bytes) -> None:
+    async with linked(good) as it:
+        it.plc.late.append(stray)
+        assert await it.read() == (1, 2)
+        assert it.plc.connections == 1
+
+
+@pytest.mark.req("F1")
+@pytest.mark.parametrize("junk", [b"GET / HTTP/1.1\r\n\r\n", b"\0\x01\0\0\xff\xff\x01\x03"])
+async def test_what_is_not_modbus_ends_the_connection_at_once(junk: bytes) -> None:
+    async with linked(good, retries=0, timeout_s=30) as it:
+        it.plc.late.append(junk)
+        async with asyncio.timeout(5):
+            with pytest.raises(Unavailable, match="not Modbus"):
+                await it.read()
+        assert await it.read_when_due() == (1, 2)
+        await until(lambda: it.plc.open == 1, "one socket")
+
+
+@pytest.mark.req("F1")
+@pytest.mark.parametrize("chunk", [1, 6, 8])
+async def test_an_answer_in_pieces_is_put_together(chunk: int) -> None:
+    async with linked(good) as it:
+        it.plc.chunk = chunk
+        assert await it.read(125) == tuple(range(1, 126))
 
 
 async def test_an_answer_of_another_device_is_no_answer() -> None:
@@ -166,11 +199,31 @@ async def test_an_echo_of_another_write_is_uncertain() -> None:
 
 
 @pytest.mark.req("F4")
+@pytest.mark.parametrize("echo", [b"\x16\0\x05\0\xf2\0\x24", b"\x16\0\x04\0\xf2\0\x25", b"\x16\0\x05\0\xf2"])
+async def test_a_mask_write_with_another_echo_is_uncertain(echo: bytes) -> None:
+    async with linked(lambda pdu: pdu) as it:
+        await it.link.mask_write(1, 5, and_mask=0xF2, or_mask=0x25)
+        assert it.plc.requests == [b"\x16\0\x05\0\xf2\0\x25"]
+        it.plc.answer = lambda _: echo
+        with pytest.raises(Uncertain, match="echoes another"):
+            await it.link.mask_write(1, 5, and_mask=0xF2, or_mask=0x25)
+        assert len(it.plc.requests) == 2
+
+
+@pytest.mark.req("F4")
+async def test_one_value_can_be_written_by_the_function_for_many() -> None:
+    async with linked(lambda pdu: pdu[:5]) as it:
+        await it.link.write(1, HOLDING, 3, (7,), multiple=True)
+        await it.link.write(1, RegisterKind.COIL, 3, (1,), multiple=True)
+        assert it.plc.requests == [b"\x10\0\x03\0\x01\x02\0\x07", b"\x0f\0\x03\0\x01\x01\x01"]
+
+
+@pytest.mark.req("F4")
 async def test_nothing_listening_is_unavailable_for_a_write() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    link = ModbusLink(Link(id="l", host="127.0.0.1", port=port, timeout_s=TIMEOUT_S), SystemClock(), lambda _: None)
+    link = ModbusLink(Link(id="l", host="127.0.0.1", port=port, timeout_s=TIMEOUT_S), SystemClock(), lambda *_: None)
     with pytest.raises(Unavailable, match="cannot connect"):
         await link.write(1, HOLDING, 0, (1,))
 

@@ -17,7 +17,7 @@ from drivers.mqtt.session import MqttSession
 from drivers.mqtt.settings import MqttSettings
 from drivers.mqtt.topics import IncomingMessage
 from drivers.sim.broker import Broker
-from tests.support.broker import USERS, publisher, running_broker, running_session, settings_for
+from tests.support.broker import USERS, publisher, running_broker, running_session, settings_for, settings_of
 from tests.support.waiting import until
 
 ALARMS = "plant/line_3/alarms"
@@ -177,14 +177,17 @@ async def test_an_oversized_payload_reaches_no_handler(broker: Broker) -> None:
 async def test_a_retained_command_is_ignored_and_noted(broker: Broker) -> None:
     store = Store()
     settings = settings_for(broker, command_prefix="floorhand/hand/command", alarm_topics=())
-    async with publisher(broker) as gateway:
-        await gateway.publish("floorhand/hand/command/hold", b"old", retain=True)
+    async with publisher(broker, "boss", "site") as boss:
+        await boss.publish("floorhand/hand/command/hold", b"old", retain=True)
         async with running_session(settings, store) as session:
-            await gateway.publish("floorhand/hand/command/hold", b"new")
+            await boss.publish("floorhand/hand/command/hold", b"new")
             await acknowledged(session, 2)
             assert session.counts.ignored == 1
+            await boss.publish("floorhand/hand/command/hold", b"kept", retain=True)
+            await acknowledged(session, 3)
+            assert session.counts.as_facts()["ignored"] == 2, "what is to be retained is no command while it is live either"
         async with running_session(settings, store) as session:
-            await gateway.publish("floorhand/hand/command/hold", b"newer")
+            await boss.publish("floorhand/hand/command/hold", b"newer")
             await acknowledged(session, 1)
     assert store.offered == [b"new", b"newer"]
 
@@ -206,7 +209,10 @@ async def test_a_retained_alarm_comes_once_with_the_subscription(broker: Broker)
 @pytest.mark.req("F5")
 async def test_online_and_offline_are_retained_for_others(broker: Broker) -> None:
     seen = Store()
-    async with running_session(settings_for(broker, client_id="observer", alarm_topics=["floorhand/hand/state"]), seen):
+    observer = settings_of(
+        broker, "site", "observer", state_prefix="floorhand/site/command", alarm_topics=["floorhand/hand/state"]
+    )
+    async with running_session(observer, seen):
         async with running_session(settings_for(broker), Store()):
             await until(lambda: seen.payloads == [b"online"], "birth")
         await until(lambda: seen.payloads == [b"online", b"offline"], "a goodbye")
@@ -222,10 +228,10 @@ async def test_online_and_offline_are_retained_for_others(broker: Broker) -> Non
 
 async def test_publishing_returns_when_the_broker_has_it(broker: Broker) -> None:
     store = Store()
-    async with running_session(settings_for(broker), store) as session:
-        await session.publish(ALARMS, b"own")
-        await until(lambda: store.payloads == [b"own"], "own message")
-        await session.publish(ALARMS, b"zero", qos=0)
+    async with publisher(broker) as gateway, running_session(settings_for(broker), store):
+        await gateway.publish(ALARMS, b"own")
+        await until(lambda: store.payloads == [b"own"], "message")
+        await gateway.publish(ALARMS, b"zero", qos=0)
         await until(lambda: store.payloads == [b"own", b"zero"], "message without guarantee")
 
 
@@ -319,3 +325,37 @@ async def test_stopping_waits_for_nothing_and_leaves_no_task(broker: Broker) -> 
         await gateway.publish(ALARMS, b"one")
         await until(lambda: store.offered, "in the handler")
     await until(lambda: asyncio.all_tasks() == before, "all tasks ended")
+
+
+class LeapingClock(SystemClock):
+    """The real clock, which a test may set forward."""
+
+    leap_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return super().monotonic_ns() + self.leap_ns
+
+
+@pytest.mark.req("F5")
+@pytest.mark.field("FC-F15")
+async def test_a_command_that_expired_before_its_turn_is_ignored(broker: Broker) -> None:
+    """Published by another client, mosquitto_pub, with a lifetime (MQTT 5, message expiry interval)."""
+    store, clock = Store(), LeapingClock()
+    settings = settings_for(broker, command_prefix="floorhand/hand/command", alarm_topics=())
+    session = MqttSession(settings, clock, Degraded(), store)
+    running = asyncio.create_task(session.run())
+    await session.wait_connected()
+    store.gate.clear()
+    for payload, lifetime_s in (("blocks", 3600), ("late", 60), ("lasting", 3600)):
+        publishing = await asyncio.create_subprocess_exec(
+            "mosquitto_pub", "-p", str(broker.port), "-u", "site", "-P", USERS["site"], "-V", "5", "-q", "1",
+            "-t", "floorhand/hand/command/hold", "-m", payload, "-D", "publish", "message-expiry-interval", str(lifetime_s),
+        )  # fmt: skip
+        assert await publishing.wait() == 0
+    await until(lambda: session.counts.received == 3, "all three are here")
+    clock.leap_ns = 60 * 10**9
+    store.gate.set()
+    await acknowledged(session, 3)
+    assert (store.payloads, session.counts.ignored) == ([b"blocks", b"lasting"], 1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
+from appliance.contracts.alarm_definition import HIGH_LIMITS, ConditionKind
 from drivers.sim.dynamics import LIMITS
 from tests.support.plant import shipped_plant
 
@@ -22,17 +25,31 @@ def test_tags_do_not_overlap_on_the_wire() -> None:
 
 
 def test_everything_spoken_has_all_languages() -> None:
-    for thing in [*PLANT.assets, *PLANT.tags]:
-        assert set(thing.spoken) in (LANGUAGES, set()), thing
-        assert all(names and all(names) for names in thing.spoken.values())
+    for spoken in [*(asset.spoken for asset in PLANT.assets), *(tag.spoken for tag in PLANT.tags)]:
+        assert set(spoken) in (LANGUAGES, set()), spoken
+        assert all(names and all(names) for names in spoken.values())
     for alarm in PLANT.alarms:
         assert set(alarm.text) == LANGUAGES
         assert not any(character.isdigit() for text in alarm.text.values() for character in text), "the value is said apart"
 
 
-def test_alarms_have_a_limit_a_tag_and_a_name_of_their_own() -> None:
-    assert len(PLANT.alarm_by_source_id) == len(PLANT.alarms)
-    for alarm in PLANT.alarms:
+@pytest.mark.req("F6", "F7")
+def test_an_alarm_of_the_gateway_is_watched_by_the_plcs_own_limits() -> None:
+    gateway = [alarm for alarm in PLANT.alarms if alarm.source_id is not None]
+    assert len(PLANT.alarm_by_source_id) == len(gateway) == 3
+    for alarm in gateway:
         assert alarm.tag is not None
         assert PLANT.tag_by_key[alarm.tag].asset == alarm.asset
-        assert alarm.fault in LIMITS
+        condition, limit = alarm.condition, LIMITS[alarm.fault]
+        assert condition is not None
+        assert condition.tag == alarm.tag
+        assert condition.limit == limit.raise_
+        assert condition.hysteresis == abs(limit.raise_ - limit.clear)
+        assert (condition.kind in HIGH_LIMITS) == (limit.raise_ > limit.clear)
+
+
+@pytest.mark.req("F7")
+def test_every_link_has_an_alarm_that_tells_when_it_cannot_be_seen() -> None:
+    conditions = [alarm.condition for alarm in PLANT.alarms if alarm.condition is not None]
+    told = [c.link for c in conditions if c.kind is ConditionKind.UNREACHABLE]
+    assert told == [link.id for link in PLANT.links]

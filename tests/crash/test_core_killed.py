@@ -18,7 +18,7 @@ from demo.site import Site
 from tests.support.site import Books, ask, log_of, plant_counts, running_site
 
 SEED = 47
-ORDER = "Shall I create a work order?"
+ORDER = "Shall I create a work order for %"
 
 
 @dataclass
@@ -82,7 +82,7 @@ class _Killing:
             await self._site.core.start()
             await self._kill(2.0)
         await self._start()
-        await self._question(ORDER)
+        await self._asked_about(asset)
 
     async def _alarm_killed_when_stored(self, trouble: str, asset: str) -> None:
         """Kill when the core itself shows the alarm."""
@@ -92,7 +92,7 @@ class _Killing:
         )
         await self._kill()
         await self._start()
-        await self._question(ORDER)
+        await self._asked_about(asset)
 
     async def _answered(self, answer: str, *, within_s: float) -> None:
         """Kill soon after a question was answered; answer again if the answer was not taken."""
@@ -144,6 +144,9 @@ class _Killing:
         asked = await ask(self._site, f"set the fan speed of motor three to {percent} percent")
         assert asked["state"] == "confirming"
 
+    async def _asked_about(self, asset: str) -> None:
+        await self._question(ORDER.replace("%", asset.replace("_", " ") + "?"))
+
     async def _question(self, text: str) -> None:
         await self._site.client.until(
             "/v1/confirmations", lambda rows: [r for r in rows if r["question"] == text], what=f"“{text}” asked", within_s=30
@@ -179,7 +182,7 @@ def test_no_admission_and_no_turn_is_left_half_way(survived: Survived) -> None:
 
 @pytest.mark.req("R2")
 def test_a_yes_makes_one_work_order(survived: Survived) -> None:
-    wanted = survived.books.rows("SELECT turn_id FROM confirmation WHERE status = 'yes' AND question = ? ORDER BY turn_id", ORDER)
+    wanted = survived.books.rows("SELECT turn_id FROM confirmation WHERE status = 'yes' AND question LIKE ? ORDER BY turn_id", ORDER)
     assert len(wanted) == 1
     assert survived.books.rows("SELECT turn_id FROM work_order ORDER BY turn_id") == wanted
 
@@ -219,7 +222,7 @@ def test_nothing_is_said_asked_or_remembered_twice(survived: Survived) -> None:
     announced = books.rows("SELECT lead, count(*) AS times FROM delivery WHERE lead <> '' GROUP BY turn_id, lead")
     assert {row["times"] for row in announced} == {1} and len(announced) == 3
     asked = books.count("SELECT count(*) FROM delivery d JOIN confirmation c ON c.delivery_id = d.id")
-    assert asked == books.count("SELECT count(*) FROM delivery WHERE text = ? OR text LIKE 'Set the fan speed of%'", ORDER)
+    assert asked == books.count("SELECT count(*) FROM delivery WHERE text LIKE ? OR text LIKE 'Set the fan speed of%'", ORDER)
     assert books.count("SELECT count(*) FROM memory WHERE tier = 'episodic'") == 3
     reports = books.rows(
         "SELECT turn_id, count(*) AS times FROM effect WHERE tool = 'write_report' AND status = 'applied' GROUP BY turn_id"

@@ -26,7 +26,7 @@ def test_every_published_alarm_is_stored_once_and_has_its_conversation(told: Tol
 
 @pytest.mark.req("P4", "S7")
 def test_the_yes_made_one_work_order_which_the_coordinator_numbered(told: Told) -> None:
-    assert told.question["question"] == "Shall I create a work order?"
+    assert told.question["question"] == "Shall I create a work order for motor 3?"
     assert (told.answers["order"]["state"], told.answers["order"]["replies"]) == ("idle", ["The work order is created."])
     assert [(order["id"], order["number"]) for order in told.orders] == [(told.order["id"], told.order["number"])]
     assert told.books.count("SELECT count(*) FROM work_order") == 1

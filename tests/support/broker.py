@@ -15,14 +15,18 @@ from drivers.mqtt.session import MqttSession, OnMessage
 from drivers.mqtt.settings import MqttSettings
 from drivers.mqtt.topics import IncomingMessage
 from drivers.sim.broker import Broker
+from tests.support.waiting import until
 
-USERS = {"floorhand": "floorhand-pw", "plc": "plc-pw"}
+USERS = {"floorhand": "floorhand-pw", "plc": "plc-pw", "edge": "edge-pw", "site": "site-pw"}
+"""Users of the shipped ACL."""
+
+_OWN = {"plc": "plant", "edge": "spBv1.0/states", "site": "floorhand/site/command"}  # where each may say that it is there
 
 
 @asynccontextmanager
-async def running_broker(folder: Path) -> AsyncIterator[Broker]:
-    """Start a broker in ``folder`` and end it afterwards."""
-    broker = Broker(folder / "broker", users=USERS)
+async def running_broker(folder: Path, **details: Any) -> AsyncIterator[Broker]:
+    """Start a broker in ``folder`` and end it afterwards. ``details`` are those of :class:`Broker`."""
+    broker = Broker(folder / "broker", users=USERS, **details)
     await broker.start()
     try:
         yield broker
@@ -60,16 +64,37 @@ async def running_session(
         await asyncio.gather(task, return_exceptions=True)
 
 
+def settings_of(broker: Broker, user: str, client_id: str, **changes: Any) -> MqttSettings:
+    """Settings of a client beside the session under test."""
+    told: dict[str, Any] = {"username": user, "password": USERS[user], "client_id": client_id, "alarm_topics": ()}
+    return settings_for(broker, **(told | changes))
+
+
 @asynccontextmanager
-async def publisher(broker: Broker, client_id: str = "gateway") -> AsyncIterator[MqttSession]:
-    """A second session that only publishes."""
+async def publisher(broker: Broker, client_id: str = "gateway", user: str = "plc") -> AsyncIterator[MqttSession]:
+    """A second session that only publishes: a gateway, or as ``site`` somebody who gives commands."""
 
     async def ignore(_: IncomingMessage) -> None:
         return
 
-    settings = settings_for(broker, username="plc", password=USERS["plc"], client_id=client_id, alarm_topics=())
-    async with running_session(settings, ignore) as session:
+    async with running_session(settings_of(broker, user, client_id, state_prefix=_OWN[user]), ignore) as session:
         yield session
+
+
+async def why_not(settings: MqttSettings) -> str:
+    """Try to connect, and return why it is not possible."""
+
+    async def ignore(_: IncomingMessage) -> None:
+        return
+
+    degraded = Degraded()
+    trying = asyncio.create_task(MqttSession(settings, SystemClock(), degraded, ignore).run())
+    try:
+        await until(lambda: degraded.reasons, "said")
+        return degraded.reasons["mqtt"]
+    finally:
+        trying.cancel()
+        await asyncio.gather(trying, return_exceptions=True)
 
 
 async def publish_surely(session: MqttSession, topic: str, payload: bytes, within_s: float = 15.0) -> None:

@@ -58,6 +58,10 @@ class TableBus:
             raise Uncertain("written, but no answer came")
         return WriteReceipt(key, value, self._reading(key), verified=True)
 
+    async def probe(self, key: str) -> Mapping[str, Any]:
+        self._declared(key)
+        return {"key": key, "wire": self._plant.tag_by_key[key].where, "raw": ["0x0001"], "readings": []}
+
     async def read_event_log(self, newest: int) -> list[Mapping[str, Any]]:
         if self.is_away:
             raise Unavailable("the PLC is away")

@@ -16,9 +16,9 @@ _CONTEXT = """{"said": "set it", "heard": {"admission": "ad_1", "intent": "set_t
 
 
 class StandInCore:
-    """Implements ``contracts.ports.Core`` in memory."""
+    """Implements ``contracts.ports.Core`` in memory; what is asked about alarms goes to ``alarms``."""
 
-    def __init__(self) -> None:
+    def __init__(self, alarms: Any = None) -> None:
         self.ready = True
         self.degraded: dict[str, str] = {}
         self.asked: list[tuple[str, str, float]] = []
@@ -30,6 +30,7 @@ class StandInCore:
         self.turn: str | None = "tr_1"
         self.failure = ""
         self.quality = "good"
+        self.alarms = alarms
 
     def status(self) -> Mapping[str, Any]:
         return {"version": "0", "ready": self.ready, "degraded": dict(self.degraded), "turns_running": 0}
@@ -49,6 +50,11 @@ class StandInCore:
     async def read_tags(self, keys: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         self._fail()
         return [{"key": key, "value": 94.2, "unit": "degC", "quality": self.quality} for key in keys or ["motor_3.temperature"]]
+
+    async def probe_tag(self, key: str) -> Mapping[str, Any]:
+        self._fail()
+        row = {"order": "CDAB", "hex": "42BC 6666", "unsigned": 1119643238, "float": 94.2, "is_declared": True}
+        return {"key": key, "wire": "input_register 2-3 of device 1 on line_3", "raw": ["0x6666", "0x42BC"], "readings": [row]}
 
     async def settle(self, identity: str, verdict: str, note: str, by: str) -> Mapping[str, Any]:
         if identity != "ac_2":
@@ -92,15 +98,16 @@ def tell_story(tx: Transaction) -> None:
     )
     run(
         """INSERT INTO delivery VALUES (1, 'dl_1', 'speech', 'tr_1', 'en', 'Question.', 'Shall I?', 6, 'delivered', 1, 0, '', ?,
-           5, 'boot-1', 9, ?)""",
+           5, 'boot-1', 9, ?, NULL, NULL, 0)""",
         (AT, AT),
     )
     run("INSERT INTO confirmation VALUES ('cf_1', 'tr_1', 'ac_3', 'Shall I?', 'pending', 'dl_1', 1, ?, NULL, NULL)", (AT,))
     for number, state in ((1, "normal"), (2, "unacknowledged")):
         run(
-            """INSERT INTO alarm VALUES (?, ?, 'motor_3_hot', 'motor_3', 'high', ?, 94.2, 'degC', 'se_1', NULL, NULL, ?, 5,
-               NULL, NULL, NULL)""",
-            (number, f"plc:hot:{number}", state, AT),
+            """INSERT INTO alarm (activation_id, alarm_id, source, asset, priority, state, value, unit, session_id, raised_utc,
+                   raised_mono_ns, raised_after)
+               VALUES (?, 'motor_3_hot', 'plc', 'motor_3', 'high', ?, 94.2, 'degC', 'se_1', ?, 5, 0)""",
+            (f"plc:hot:{number}", state, AT),
         )
     run("INSERT INTO work_order VALUES (1, 'wo_1', 'tr_1', 'motor_3', 'Check the fan', '', NULL, 'open', ?)", (AT,))
     run("INSERT INTO operation_head VALUES ('P0', 7, 'h', 5), ('P1', 2, 'h', 2)")

@@ -7,42 +7,48 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from appliance.admission.gate import Gate
 from appliance.admission.queue import AdmissionQueue
 from appliance.admission.recovery import Recovered, take_over
+from appliance.alarm_turns import AlarmTurns
+from appliance.alarms.floods import Floods
+from appliance.alarms.reannounce import Reannouncer
+from appliance.alarms.settings import AlarmSettings
 from appliance.conductor import Conductor, Rooms
 from appliance.contracts.admission import Admission
 from appliance.contracts.alarm import AlarmChange, AlarmEvent
 from appliance.contracts.operation import OperationLane
+from appliance.contracts.plant import Plant
 from appliance.contracts.speech import Utterance
 from appliance.coordination.availability import Availability
 from appliance.execution.runner import Runner
 from appliance.execution.shipped import shipped_tools
 from appliance.execution.toolbox import Toolbox
 from appliance.foundation.supervisor import Degraded
-from appliance.intake.alarm_door import AlarmDoor
 from appliance.intake.console_door import ConsoleDoor
 from appliance.intake.voice_door import VoiceDoor
 from appliance.memory.memory import Memory
 from appliance.memory.procedural import ProcedureRepository
 from appliance.memory.settings import MemorySettings
+from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
 from appliance.session.questions import Questions
 from appliance.session.settings import SessionSettings
 from appliance.session.turns import Turns
 from appliance.store import admissions, deliveries
-from drivers.alarms.states import advance_alarm
+from tests.support.alarms import AlarmBench
 from tests.support.bus import TableBus
 from tests.support.ledger import Bench, open_bench
-from tests.support.planning import shipped_phrasebook, shipped_plant, shipped_playbooks
+from tests.support.planning import PHRASES, shipped_phrasebook, shipped_plant, shipped_playbooks
 from tests.support.plans import phrasing
 
 Change = Callable[[Rooms], Rooms]
 _WITHIN_S = 15.0
+QUICK = AlarmSettings(settle_s=0.01, longest_settle_s=0.05)
 
 
 @dataclass
@@ -57,6 +63,8 @@ class Hall:
     availability: Availability
     session: SessionSettings
     change: Change
+    alarm_settings: AlarmSettings = QUICK
+    plant: Plant = field(default_factory=shipped_plant)
     delivered: int = 0
     beats: int = 0
     heard: int = 0
@@ -64,33 +72,45 @@ class Hall:
 
     def build(self, epoch: int, *, sessions: int = 4) -> None:
         """Build doors, rooms and conductor for an epoch."""
-        bench, plant, wording = self.bench, shipped_plant(), phrasing(shipped_plant())
+        bench, plant, wording = self.bench, self.plant, phrasing(self.plant)
         ledger, clock, ids = bench.database, bench.clock, bench.ids
+        self.alarms = AlarmBench(
+            ledger, clock, ids, plant, epoch, self.alarm_settings, notify=self._note_admitted, degraded=self.degraded
+        )
         tools = shipped_tools(
             plant=plant, bus=self.bus, recaller=self.memory, writer=self.memory, procedures=self.procedures, wording=wording,
-            clock=clock, ids=ids, advance_alarm=advance_alarm,
+            clock=clock, ids=ids, alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions,
         )  # fmt: skip
         bounds_s = {tool.contract.name: tool.contract.sla.max_execution_time_ms / 1000 for tool in tools}
+        queue = AdmissionQueue(ledger, clock)
+        self.floods = Floods(ledger, clock, ids, epoch, self.alarm_settings, wake=queue.wake)
+        self.reannouncer = Reannouncer(ledger, clock, ids, epoch, self.alarm_settings, wake=queue.wake)
+        turns = Turns(ledger, clock, ids, epoch, self.session)
+        phrasebook = phrasebook_of(plant)
+        planner = Planner(phrasebook, shipped_playbooks(), plant, bounds_s)
         rooms = Rooms(
             ledger=ledger,
-            queue=AdmissionQueue(ledger, clock),
-            turns=Turns(ledger, clock, ids, epoch, self.session),
+            queue=queue,
+            turns=turns,
+            alarms=AlarmTurns(
+                ledger=ledger, turns=turns, planner=planner, floods=self.floods, availability=self.availability, plant=plant,
+                clock=clock, announced=self.reannouncer.notify,
+            ),
             questions=Questions(ledger, clock),
-            phrasebook=shipped_phrasebook(),
-            planner=Planner(shipped_phrasebook(), shipped_playbooks(), plant, bounds_s),
+            phrasebook=phrasebook,
+            planner=planner,
             runner=Runner(
                 ledger, Toolbox(tools), clock, ids, epoch, wording,
                 delivered=self._note_delivered, settle_waits=lambda: [0.0] * 3, retry_waits=lambda: iter([0.0] * 9),
             ),
             wording=wording,
             availability=self.availability,
-            plant=plant,
             clock=clock,
             ids=ids,
         )  # fmt: skip
         self.rooms = self.change(rooms)
         self.gate = Gate(ledger, clock, ids, notify=self._note_admitted)
-        self.alarm_door = AlarmDoor(self.gate, plant, clock, advance_alarm)
+        self.alarm_door = self.alarms.door
         self.console_door = ConsoleDoor(self.gate, ids)
         self.voice_door = VoiceDoor(self.gate)
         self.conductor = Conductor(
@@ -147,7 +167,9 @@ class Hall:
 
     async def alarm(self, **changes: Any) -> Admission:
         """Report an alarm; return its admission once it has ended."""
-        return await self.ended((await self.alarm_door.admit(hot(self.bench, **changes))).admission)
+        journalled = await self.alarm_door.admit(hot(self.bench, **changes))
+        assert journalled.admission is not None, journalled.disposition
+        return await self.ended(journalled.admission)
 
     async def ended(self, admission: Admission) -> Admission:
         """Return an admission as it is once it is terminal."""
@@ -194,6 +216,11 @@ class Hall:
             await self.bench.kinds(lane)
 
 
+def phrasebook_of(plant: Plant) -> Phrasebook:
+    """The shipped phrases about a plant."""
+    return shipped_phrasebook() if plant is shipped_plant() else Phrasebook.load(PHRASES, plant)
+
+
 def hot(bench: Bench, **changes: Any) -> AlarmEvent:
     """The shipped plant's over-temperature alarm."""
     event = AlarmEvent("line_3_plc", "motor_3_over_temperature", "7-1", AlarmChange.RAISED, 94.2, "degC", bench.clock.utc(), 5)
@@ -206,7 +233,7 @@ LOW_PRESSURE: dict[str, Any] = {"alarm_id": "pump_3_low_pressure", "activation":
 @asynccontextmanager
 async def open_hall(
     folder: Path, *, change: Change = lambda rooms: rooms, session: SessionSettings | None = None, sessions: int = 4,
-    is_open: bool = True,
+    is_open: bool = True, alarms: AlarmSettings = QUICK, plant: Plant | None = None,
 ) -> AsyncIterator[Hall]:  # fmt: skip
     """Build all rooms in ``folder`` and lead until the end, after which nothing may be left over."""
     async with open_bench(folder) as bench:
@@ -215,8 +242,9 @@ async def open_hall(
         degraded = Degraded()
         memory = Memory(bench.database, bench.clock, bench.ids, MemorySettings(), None, procedures, degraded)
         availability = Availability(bench.database, bench.clock, degraded)
-        bus = TableBus(shipped_plant(), bench.clock)
-        hall = Hall(bench, bus, memory, procedures, degraded, availability, session or SessionSettings(), change)
+        plant = plant or shipped_plant()
+        bus = TableBus(plant, bench.clock)
+        hall = Hall(bench, bus, memory, procedures, degraded, availability, session or SessionSettings(), change, alarms, plant)
         hall.build(bench.epoch, sessions=sessions)
         try:
             if is_open:

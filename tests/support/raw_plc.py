@@ -11,11 +11,19 @@ Answer = Callable[[bytes], bytes | None]
 
 
 class RawPlc:
-    """Counts connections and requests; ``answer`` may be changed while it runs."""
+    """Counts connections and requests; ``answer`` may be changed while it runs.
+
+    ``silent_units`` get no answer, as behind a gateway. ``late`` is sent before the next answer, ``frames`` are the requests with
+    their headers. With ``chunk`` answers come in pieces of so many bytes.
+    """
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.requests: list[bytes] = []
+        self.frames: list[bytes] = []
+        self.silent_units: set[int] = set()
+        self.late: list[bytes] = []
+        self.chunk = 0
         self.connections = 0
         self.open = 0
         self.device_id_shift = 0
@@ -29,23 +37,35 @@ class RawPlc:
                 header = await reader.readexactly(7)
                 pdu = await reader.readexactly(int.from_bytes(header[4:6], "big") - 1)
                 self.requests.append(pdu)
-                response = self.answer(pdu)
+                self.frames.append(header + pdu)
+                response = None if header[6] in self.silent_units else self.answer(pdu)
                 if response == b"":
                     return
                 if response is not None:
                     device_id = (header[6] + self.device_id_shift) % 256
-                    writer.write(header[:4] + (len(response) + 1).to_bytes(2, "big") + bytes([device_id]) + response)
-                    await writer.drain()
+                    await self._send(writer, b"".join(self.late) + framed(header, device_id, response))
+                    self.late.clear()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             self.open -= 1
             writer.close()
 
+    async def _send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        for at in range(0, len(data), self.chunk or len(data)):
+            writer.write(data[at : at + (self.chunk or len(data))])
+            await writer.drain()
+            await asyncio.sleep(0)
+
+
+def framed(header: bytes, device_id: int, pdu: bytes) -> bytes:
+    """The answer to the request with this header."""
+    return header[:4] + (len(pdu) + 1).to_bytes(2, "big") + bytes([device_id]) + pdu
+
 
 @asynccontextmanager
-async def raw_plc(answer: Answer) -> AsyncIterator[RawPlc]:
-    """Run a raw server on a free loopback port."""
+async def raw_plc(answer: Answer, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[RawPlc]:
+    """Run a raw server, on a free loopback port unless told otherwise."""
     plc = RawPlc(answer)
     handlers: set[asyncio.Task[None]] = set()
 
@@ -58,7 +78,7 @@ async def raw_plc(answer: Answer) -> AsyncIterator[RawPlc]:
         finally:
             handlers.discard(task)
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    server = await asyncio.start_server(accept, host, port)
     plc.port = int(server.sockets[0].getsockname()[1])
     try:
         yield plc

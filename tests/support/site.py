@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,11 @@ COUNTED = (OperationLane.P0, OperationLane.P1, OperationLane.P2)
 
 
 @asynccontextmanager
-async def running_site(folder: Path, *, alone: bool = False, until_whole: bool = True) -> AsyncIterator[Site]:
-    """Start a site below ``folder`` and end it afterwards. ``alone`` leaves the coordinator out.
+async def running_site(
+    folder: Path, *, alone: bool = False, until_whole: bool = True, prepare: Callable[[Path], None] = lambda _: None
+) -> AsyncIterator[Site]:
+    """Start a site below ``folder`` and end it afterwards. ``alone`` leaves the coordinator out; ``prepare`` may change the
+    site's copy of the configuration.
 
     The configuration is the shipped one but for two things: espeak-ng speaks, which is ready at once, and a coordinator that was
     away is asked for every second.
@@ -32,6 +35,7 @@ async def running_site(folder: Path, *, alone: bool = False, until_whole: bool =
         assert written.count(shipped) == 1
         written = written.replace(shipped, quick)
     (config / "appliance.yaml").write_text(written, "utf-8")
+    prepare(config)
     site = Site(folder / "site", config=config, environ=_ALONE if alone else None)
     try:
         await site.open()

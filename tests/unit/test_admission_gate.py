@@ -193,9 +193,9 @@ async def test_an_empty_queue_is_looked_at_once_a_wake(bench: Bench) -> None:
     looks: list[int] = []
 
     class Watched(AdmissionQueue):
-        async def look(self, busy_lanes: Set[str]) -> Admission | None:
+        async def look(self, busy_lanes: Set[str], holds_alarms: bool = False) -> Admission | None:
             looks.append(1)
-            return await super().look(busy_lanes)
+            return await super().look(busy_lanes, holds_alarms)
 
     queue = Watched(bench.database, bench.clock)
     taker = asyncio.create_task(queue.next(NOBODY))
@@ -210,7 +210,7 @@ async def test_an_empty_queue_is_looked_at_once_a_wake(bench: Bench) -> None:
 
 
 async def test_the_queue_is_read_by_its_index(bench: Bench) -> None:
-    plan = await bench.rows(f"EXPLAIN QUERY PLAN {admissions.NEXT}", "[]")
+    plan = await bench.rows(f"EXPLAIN QUERY PLAN {admissions.NEXT}", "[]", "")
     scans = [row["detail"] for row in plan if row["detail"].startswith("SCAN admission") and "INDEX" not in row["detail"]]
     assert scans == []
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.admission import PRIORITY_ALARM, PRIORITY_UTTERANCE
+from appliance.contracts.plant import Plant
 from appliance.contracts.store import Transaction
-from appliance.delivery.announcer import REPLIES, Announcer
+from appliance.delivery.announcer import REPLIES, Announcer, told_by_alarms
 from appliance.foundation.supervisor import Degraded
 from tests.support.ledger import Bench, open_bench
+from tests.support.planning import shipped_plant
 from tests.support.plans import phrasing
 from tests.support.waiting import until
 
@@ -25,13 +27,15 @@ BACK = "The alarm broker is back."
 class Desk:
     """An announcer at work. ``told`` counts what it queued."""
 
-    def __init__(self, bench: Bench, language: str = "en", said_lost: Set[str] = frozenset()) -> None:
+    def __init__(
+        self, bench: Bench, language: str = "en", said_lost: Set[str] = frozenset(), silent: Set[str] = frozenset()
+    ) -> None:
         self.bench = bench
         self.degraded = Degraded()
         self.told = 0
         self.announcer = Announcer(
             bench.database, bench.clock, bench.ids, phrasing(), self.degraded, language=language,
-            delivered=self._note, settle_s=SETTLE_S, said_lost=said_lost,
+            delivered=self._note, settle_s=SETTLE_S, said_lost=said_lost, silent=silent,
         )  # fmt: skip
 
     def _note(self) -> None:
@@ -139,6 +143,31 @@ async def test_what_waits_for_answers_comes_after_them(desk: Desk) -> None:
             await desk.says(count)
     plc, coordinator = await desk.bench.rows("SELECT priority FROM delivery ORDER BY seq")
     assert PRIORITY_ALARM > plc["priority"] > PRIORITY_UTTERANCE > coordinator["priority"]
+
+
+@pytest.mark.req("F7", "R8")
+async def test_a_plc_whose_loss_is_an_alarm_is_left_to_that_alarm(tmp_path: Path) -> None:
+    unreachable = [
+        {"id": "lost", "condition": {"kind": "unreachable", "link": "line_3"}},
+        {"id": "lost_5", "condition": {"kind": "unreachable", "link": "line_4", "device_id": 5}},
+    ]
+    told = shipped_plant().model_dump()
+    common = {"asset": "motor_3", "priority": "high", "fault": "lost", "playbook": "none", "text": {"en": "No PLC", "zh": "PLC"}}
+    links = [{"id": name, "host": "127.0.0.1"} for name in ("line_3", "line_4")]
+    alarms = [alarm | common for alarm in unreachable]
+    plant = Plant.model_validate(told | {"links": links, "alarms": alarms})
+    assert told_by_alarms(plant) == {"plc:line_3", "plc:line_4:5"}
+    async with open_bench(tmp_path) as bench:
+        desk = Desk(bench, silent=told_by_alarms(plant))
+        desk.degraded.mark("plc:line_3", "no answer")
+        async with desk.working():
+            desk.degraded.mark("plc:line_4:5", "no answer")
+            desk.degraded.mark("plc:line_4", "no answer")  # the whole link: no alarm tells of it
+            assert await desk.says(1) == ["I cannot see the PLC."]
+            await desk.settle()
+            desk.degraded.clear("plc:line_3")
+            await desk.settle()
+        assert (await desk.said()).count("I cannot see the PLC.") == 3  # two of them are the witness'
 
 
 @pytest.mark.parametrize("comes_back", ["while the announcer works", "before it begins"])

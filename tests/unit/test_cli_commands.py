@@ -174,6 +174,16 @@ async def test_a_tag_that_cannot_be_read_is_a_problem(core: StandInCore, run: Ru
     assert (await run("tags", "read", "a.b"))[0] == exit_codes.PROBLEM
 
 
+@pytest.mark.field("FC-F02", "FC-F03")
+async def test_a_tag_is_probed_in_all_orders(core: StandInCore, run: Run) -> None:
+    code, out, err = await run("tags", "probe", "a.b")
+    assert (code, err) == (0, "")
+    for shown in ("input_register 2-3 of device 1", "0x6666 0x42BC", "CDAB", "42BC 6666", "94.2"):
+        assert shown in out
+    code, out, _ = await run("tags", "probe", "a.b", "--json")
+    assert (code, json.loads(out)["readings"][0]["order"]) == (0, "CDAB")
+
+
 async def test_without_a_service_the_cure_is_named(run: Run) -> None:
     for command in (("status",), ("ask", "x"), ("alarms", "list"), ("tags", "list")):
         code, out, err = await run(*command)
@@ -189,8 +199,11 @@ async def test_wrong_usage_is_2(run: Run) -> None:
         assert (await run(*arguments))[0] == exit_codes.USAGE
 
 
+ALARMS = ["list", "show", "ack", "reset", "shelve", "unshelve", "out-of-service", "in-service", "held", "journal", "account"]
+
+
 def _every_command() -> list[tuple[str, ...]]:
-    help_text = {"alarms": ["list"], "sessions": ["list"], "turns": ["list", "show"], "tags": ["list", "read"]}
+    help_text = {"alarms": ALARMS, "sessions": ["list"], "turns": ["list", "show"], "tags": ["list", "read", "probe"]}
     help_text |= {"unknowns": ["list", "settle"], "sync": ["status"], "models": ["list", "fetch"], "config": ["check", "show"]}
     return [
         ("run",),

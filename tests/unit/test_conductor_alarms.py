@@ -28,7 +28,7 @@ async def test_an_alarm_is_announced_advised_on_and_ends_in_a_question(hall: Hal
     announced, *advice, asked = await hall.said(turn["id"])
     assert announced == "Motor three over temperature. It is at 94 degrees Celsius."
     assert advice == ["I know no similar case. Check the fan and its filter first."]
-    assert asked == "Shall I create a work order?" and await hall.questions() == [asked]
+    assert asked == "Shall I create a work order for motor 3?" and await hall.questions() == [asked]
     alarm = await hall.bench.one("SELECT * FROM alarm")
     assert (alarm["session_id"], alarm["state"]) == (turn["session_id"], "unacknowledged")
     assert {row["priority"] for row in await hall.bench.rows("SELECT priority FROM delivery")} == {9}
@@ -44,7 +44,7 @@ async def test_its_end_is_told_in_the_same_conversation(hall: Hall) -> None:
     cleared = await hall.turn((await hall.alarm(change=AlarmChange.CLEARED)).turn_id)
     assert (cleared["state"], cleared["intent"], cleared["session_id"]) == ("idle", "alarm_cleared", raised["session_id"])
     assert await hall.said(cleared["id"]) == ["Back to normal: Motor three over temperature."]
-    assert await hall.questions() == ["Shall I create a work order?"]  # what was asked stays asked
+    assert await hall.questions() == ["Shall I create a work order for motor 3?"]  # what was asked stays asked
     assert (await hall.bench.one("SELECT state FROM alarm"))["state"] == "returned_unacknowledged"
 
 
@@ -78,3 +78,21 @@ async def test_a_unit_the_gateway_made_up_is_neither_spoken_nor_breaks_the_list(
     assert listed.outcome is Outcome.DONE
     assert (await hall.said(listed.turn_id))[-1].startswith("One alarm: Motor three over temperature")
     assert not [said for said in await hall.said() if "yes" in said]
+
+
+@pytest.mark.req("V4", "F7")
+async def test_who_speaks_is_answered_before_what_alarms_still_have_to_say(hall: Hall) -> None:
+    alarm = await hall.alarm()
+    asked = await hall.utter("what alarms are active")
+    yes = await hall.say("yes")
+    assert yes.turn_id == alarm.turn_id
+    rows = await hall.bench.rows("SELECT turn_id, text FROM delivery WHERE status = 'pending' ORDER BY priority DESC, seq")
+    assert [row["turn_id"] for row in rows[:2]] == [asked.turn_id, alarm.turn_id]
+    assert rows[1]["text"] == "The work order is created." and rows[2]["text"] == "It is at 94 degrees Celsius."
+
+
+@pytest.mark.req("F7")
+async def test_each_alarms_question_names_its_machine(hall: Hall) -> None:
+    await hall.alarm()
+    await hall.alarm(**LOW_PRESSURE)
+    assert await hall.questions() == [f"Shall I create a work order for {machine}?" for machine in ("motor 3", "pump 3")]

@@ -86,7 +86,8 @@ async def test_a_language_without_phrases_is_told_once_in_ours(tmp_path: Path) -
 @pytest.mark.req("F7", "R1")
 async def test_an_alarm_the_plant_model_has_lost_is_told_of(tmp_path: Path) -> None:
     def forget(rooms: Rooms) -> Rooms:
-        return replace(rooms, plant=Plant.model_validate({**shipped_plant().model_dump(), "alarms": []}))
+        plant = Plant.model_validate({**shipped_plant().model_dump(), "alarms": []})
+        return replace(rooms, alarms=replace(rooms.alarms, plant=plant))
 
     async with open_hall(tmp_path, change=forget) as hall:
         assert (await hall.alarm()).outcome is Outcome.FAILED

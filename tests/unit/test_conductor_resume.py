@@ -12,7 +12,7 @@ from appliance.contracts.admission import PRIORITY_RESUME, Admission, Door, Outc
 from tests.support.hall import Hall, hot, open_hall
 from tests.support.waiting import until
 
-ORDER, SET = "Shall I create a work order?", "Set the fan speed of motor 3 to 80 percent. Say yes, confirm."
+ORDER, SET = "Shall I create a work order for motor 3?", "Set the fan speed of motor 3 to 80 percent. Say yes, confirm."
 SET_FAN = "set the fan speed of motor three to eighty percent"
 ANNOUNCED = "Motor three over temperature. It is at 94 degrees Celsius."
 

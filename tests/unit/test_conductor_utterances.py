@@ -128,9 +128,9 @@ async def test_what_was_said_last_and_what_is_open_can_be_asked_for(hall: Hall) 
     await hall.alarm()
     await hall.speak_all()
     assert (await hall.said((await hall.say("what are you waiting for")).turn_id)) == [
-        "I am waiting for an answer: Shall I create a work order?"
+        "I am waiting for an answer: Shall I create a work order for motor 3?"
     ]
-    assert (await hall.said((await hall.say("say that again")).turn_id)) == ["Shall I create a work order?"]
+    assert (await hall.said((await hall.say("say that again")).turn_id)) == ["Shall I create a work order for motor 3?"]
 
 
 @pytest.mark.req("S1")

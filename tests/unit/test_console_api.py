@@ -106,6 +106,7 @@ async def test_acts_reach_the_core(http: httpx.AsyncClient, core: StandInCore) -
     assert settled.status_code == 200
     assert core.settled == [("ac_2", "done", "seen", "ann")]
     assert [t["key"] for t in (await http.get("/v1/tags", params={"keys": "a.b,c.d"})).json()] == ["a.b", "c.d"]
+    assert (await http.get("/v1/tags/a.b/probe")).json()["key"] == "a.b"
 
 
 async def test_errors_say_what_the_caller_may_do(http: httpx.AsyncClient, core: StandInCore) -> None:

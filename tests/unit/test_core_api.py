@@ -47,6 +47,7 @@ def core_of(hall: Hall) -> RunningCore:
         runner=hall.rooms.runner,
         turns=hall.rooms.turns,
         availability=hall.availability,
+        alarms=hall.alarms.desk,
         degraded=hall.degraded,
         ended=hall.conductor.ended,
         delivered=hall._note_delivered,
@@ -108,7 +109,7 @@ async def test_tags_are_shown_with_their_wire_address(hall: Hall, core: RunningC
     (fan,) = await core.read_tags(["motor_3.fan_speed"])
     assert fan == {
         "key": "motor_3.fan_speed", "value": 60, "unit": "%", "quality": "good", "age_s": 0.0, "why": "", "raw": [1],
-        "wire": "line_3 device 1 holding_register 0", "writable": True,
+        "wire": "holding_register 0 of device 1 on line_3", "writable": True,
     }  # fmt: skip
     everything = await core.read_tags([])
     assert [tag["key"] for tag in everything] == list(shipped_plant().tag_by_key)
@@ -116,6 +117,13 @@ async def test_tags_are_shown_with_their_wire_address(hall: Hall, core: RunningC
     (lost,) = await core.read_tags(["motor_3.fan_speed"])
     assert (lost["value"], lost["quality"], lost["age_s"], lost["why"]) == (None, "bad", None, "the PLC is away")
     json.dumps([fan, lost, *everything])
+
+
+async def test_a_tag_can_be_probed(core: RunningCore) -> None:
+    probed = await core.probe_tag("motor_3.vibration")
+    assert (probed["key"], probed["wire"]) == ("motor_3.vibration", "input_register 2-3 of device 1 on line_3")
+    with pytest.raises(Refused, match=r"motor_9\.speed"):
+        await core.probe_tag("motor_9.speed")
 
 
 async def test_a_tag_that_is_not_there_is_refused(core: RunningCore) -> None:

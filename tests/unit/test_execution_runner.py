@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from appliance.contracts.admission import PRIORITY_ALARM, PRIORITY_UTTERANCE
+from appliance.contracts.admission import PRIORITY_ALARM, PRIORITY_FLOOD, PRIORITY_UTTERANCE
+from appliance.contracts.delivery import PRIORITY_ANSWER
 from appliance.contracts.effect import ConfirmationStatus
 from appliance.contracts.errors import Malformed, OwnedElsewhere, Refused, Unavailable
 from appliance.contracts.plan import Step
@@ -84,8 +85,19 @@ async def test_steps_run_in_order_and_later_ones_see_earlier_results(table: Tabl
     assert table.told == 1
 
 
-@pytest.mark.parametrize(("context", "priority"), [({"alarm": {}}, PRIORITY_ALARM), ({"slots": {}}, PRIORITY_UTTERANCE)])
-async def test_words_of_an_alarm_are_the_most_urgent(table: Table, context: dict[str, Any], priority: int) -> None:
+@pytest.mark.parametrize(
+    ("context", "priority"),
+    [
+        ({"by": "voice", "slots": {}}, PRIORITY_ANSWER),
+        ({"alarm": {}, "answers": [{"intent": "confirm"}]}, PRIORITY_ANSWER),
+        ({"flood": {}}, PRIORITY_FLOOD),
+        ({"alarm": {}}, PRIORITY_ALARM),
+        ({"by": "console", "slots": {}}, PRIORITY_UTTERANCE),
+    ],
+)
+async def test_who_has_just_spoken_is_answered_next_then_floods_and_alarms_are_told(
+    table: Table, context: dict[str, Any], priority: int
+) -> None:
     turn = await table.turn(Step("a", "say", {"text": "Hot.", "lead": "Alarm."}), context=context)
     await table.runner().run(turn)
     row = await table.bench.one("SELECT * FROM delivery")

@@ -13,7 +13,7 @@ import pytest
 
 from appliance.admission.gate import Gate
 from appliance.contracts.admission import Admission, Door, RequestKind
-from appliance.contracts.alarm import AlarmAction, AlarmChange, AlarmEvent, AlarmState
+from appliance.contracts.alarm import AlarmAction, AlarmChange, AlarmEvent, AlarmState, Disposition
 from appliance.contracts.errors import Refused, Unavailable
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.speech import Utterance
@@ -23,6 +23,7 @@ from appliance.intake.console_door import ConsoleDoor
 from appliance.intake.voice_door import SPEAKER_LANE, VoiceDoor
 from appliance.store import alarms
 from drivers.alarms.states import advance_alarm
+from tests.support.alarms import rooms_of
 from tests.support.ledger import Bench, open_bench
 from tests.support.planning import shipped_plant
 
@@ -45,7 +46,7 @@ def gate_of(bench: Bench, **how: Any) -> Gate:
 
 
 def door_of(bench: Bench, **how: Any) -> AlarmDoor:
-    return AlarmDoor(gate_of(bench, **how), shipped_plant(), bench.clock, advance_alarm)
+    return rooms_of(bench, shipped_plant(), **how).door
 
 
 async def acknowledge(bench: Bench) -> None:
@@ -62,13 +63,13 @@ async def acknowledge(bench: Bench) -> None:
 async def test_an_alarm_is_admitted_with_its_state(bench: Bench) -> None:
     admitted = await door_of(bench).admit(HOT)
     admission = admitted.admission
-    assert not admitted.is_duplicate
+    assert not admitted.is_duplicate and admission is not None
     assert (admission.door, admission.kind, admission.priority) == (Door.MQTT, RequestKind.ALARM, 9)
     assert admission.lane == "asset:motor_3"  # one conversation at a time about one machine
     assert admission.payload == {
         "source": "line_3_plc", "alarm_id": "motor_3_over_temperature", "activation": "7-1", "change": "raised",
         "activation_id": "line_3_plc:motor_3_over_temperature:7-1", "value": 94.2, "unit": "degC",
-        "source_utc": "2026-03-02T07:00:00+00:00", "source_mono_ns": 5,
+        "source_utc": "2026-03-02T07:00:00+00:00", "source_mono_ns": 5, "is_state": False, "was_missed": False,
     }  # fmt: skip
     row = await bench.one("SELECT * FROM alarm")
     assert (row["asset"], row["priority"], row["state"], row["value"]) == ("motor_3", "high", "unacknowledged", 94.2)
@@ -83,7 +84,9 @@ async def test_a_resend_changes_nothing(bench: Bench) -> None:
     first = await door.admit(HOT)
     await acknowledge(bench)
     again = await asyncio.gather(*(door.admit(HOT) for _ in range(3)))
-    assert {(each.is_duplicate, each.admission.id) for each in again} == {(True, first.admission.id)}
+    assert first.admission is not None
+    assert {(each.is_duplicate, each.admission and each.admission.id) for each in again} == {(True, first.admission.id)}
+    assert (await bench.one("SELECT duplicates FROM alarm_event"))["duplicates"] == 3
     assert (await bench.one("SELECT state FROM alarm"))["state"] == "acknowledged"
     assert await bench.kinds(OperationLane.P0) == ["alarm.raised", "alarm.acknowledged"]
 
@@ -124,7 +127,7 @@ async def test_a_clear_before_its_raise_is_an_activation_that_is_over(bench: Ben
     if acknowledged:
         await acknowledge(bench)
     late = await door.admit(HOT)
-    assert not late.is_duplicate  # it is accounted for, and
+    assert (late.is_duplicate, late.disposition) == (False, Disposition.REPEAT)  # it is accounted for, and
     after = await bench.one("SELECT * FROM alarm")
     assert after["state"] == ("normal" if acknowledged else "returned_unacknowledged")  # does not come alive again
     assert (after["value"], after["cleared_utc"]) == (94.2, before["cleared_utc"])
@@ -133,23 +136,25 @@ async def test_a_clear_before_its_raise_is_an_activation_that_is_over(bench: Ben
 @pytest.mark.req("R1")
 @pytest.mark.parametrize("fails", ["the alarm's row", "the admission"])
 async def test_the_alarm_and_its_admission_stand_or_fall_together(bench: Bench, fails: str) -> None:
-    def no_state(state: AlarmState, action: AlarmAction) -> AlarmState:
+    def no_state(state: AlarmState, action: AlarmAction, *, latching: bool = False) -> AlarmState:
         raise Refused("no such transition")
 
     if fails == "the admission":
         door = door_of(bench, limit=0)
         expected: type[Exception] = Unavailable
     else:
-        door = AlarmDoor(gate_of(bench), shipped_plant(), bench.clock, no_state)
+        door = door_of(bench)
+        door._advance = no_state
         expected = Refused
     with pytest.raises(expected):
         await door.admit(HOT)
-    for table in ("alarm", "admission", "operation"):
+    for table in ("alarm", "alarm_event", "alarm_source", "admission", "operation"):
         assert await bench.rows(f"SELECT * FROM {table}") == []
 
 
 async def test_events_without_value_or_time_are_taken_too(bench: Bench) -> None:
     admitted = await door_of(bench).admit(replace(HOT, value=None, unit="", source_utc=None, source_mono_ns=None))
+    assert admitted.admission is not None
     assert admitted.admission.payload["value"] is None and admitted.admission.payload["source_utc"] is None
     assert (await bench.one("SELECT value FROM alarm"))["value"] is None
 

@@ -13,12 +13,12 @@ from drivers.mqtt.settings import MqttSettings
 def test_defaults_are_usable_and_secrets_do_not_show() -> None:
     settings = MqttSettings(username="hand", password="secret-word")  # type: ignore[arg-type]
     assert "secret-word" not in repr(settings)
-    assert settings.subscriptions == ("plant/+/alarms",)
+    assert settings.alarm_topics == ("plant/+/alarms",)
     assert settings.state_topic == "floorhand/floorhand/state"
 
 
-def test_commands_are_subscribed_below_their_prefix() -> None:
-    assert MqttSettings(command_prefix="floorhand/a/command").subscriptions[-1] == "floorhand/a/command/#"
+def test_a_gateway_says_that_it_is_there_below_its_own_prefix() -> None:
+    assert MqttSettings(client_id="g", state_prefix="plant").state_topic == "plant/g/state"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ def test_commands_are_subscribed_below_their_prefix() -> None:
         {"password": "a"},
         {"client_id": "a/b"},
         {"command_prefix": "a/#"},
+        {"state_prefix": "a/"},
         {"tls": {"cert": "c.pem"}},
         {"prot": 1},
     ],

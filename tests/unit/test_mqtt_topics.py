@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from appliance.contracts.alarm import AlarmChange
 from appliance.contracts.errors import Malformed
-from drivers.mqtt.topics import MAX_PAYLOAD_BYTES, IncomingMessage, ignored_command, parse_alarm
+from drivers.mqtt.checked import MAX_PAYLOAD_BYTES
+from drivers.mqtt.topics import IncomingMessage, ignored_command, parse_alarm
 from tests.support.plant import shipped_plant
 
 PLANT = shipped_plant()
@@ -53,8 +54,17 @@ def test_a_number_and_its_text_are_the_same_activation() -> None:
     assert parse_alarm(message(GOOD), PLANT).dedupe_key == parse_alarm(message(GOOD | {"activation": "17"}), PLANT).dedupe_key
 
 
-def test_a_retained_alarm_is_the_same_event_again() -> None:
-    assert parse_alarm(message(GOOD, retained=True, duplicate=True), PLANT) == parse_alarm(message(GOOD), PLANT)
+def test_a_retained_alarm_is_state_and_no_news() -> None:
+    retained, live = parse_alarm(message(GOOD, retained=True, duplicate=True), PLANT), parse_alarm(message(GOOD), PLANT)
+    assert (retained.is_state, live.is_state) == (True, False)
+    assert retained.dedupe_key == live.dedupe_key
+
+
+@pytest.mark.field("FC-F17", "FC-F18")
+def test_a_sequence_is_kept_and_part_of_the_duplicate_key() -> None:
+    first, again, next_one = (parse_alarm(message(GOOD | {"sequence": n}), PLANT) for n in (7, 7, 8))
+    assert (first.sequence, next_one.sequence) == (7, 8)
+    assert first.dedupe_key == again.dedupe_key != next_one.dedupe_key
 
 
 def test_a_time_without_zone_is_utc() -> None:
@@ -91,6 +101,9 @@ def test_a_time_without_zone_is_utc() -> None:
         ({"mono_ns": -1}, "mono_ns"),
         ({"mono_ns": 2**63}, "mono_ns"),
         ({"mono_ns": 1.0}, "mono_ns"),
+        ({"sequence": -1}, "sequence"),
+        ({"sequence": "7"}, "sequence"),
+        ({"sequence": 2**63}, "sequence"),
     ],
 )
 def test_a_bad_member_is_named_with_its_topic(change: dict[str, Any], member: str) -> None:

@@ -15,6 +15,7 @@ from tests.support.planning import PHRASES, shipped_phrasebook
 
 TEMPERATURE = {"asset": "motor_3", "tag": "motor_3.temperature"}
 FAN = {"asset": "motor_3", "tag": "motor_3.fan_speed"}
+SHELVED = {"alarm": "motor_3_over_temperature"}
 BELT = {"asset": "conveyor_3", "tag": "conveyor_3.speed"}
 
 ENGLISH: list[tuple[str, str, dict[str, Any]]] = [
@@ -47,6 +48,20 @@ ENGLISH: list[tuple[str, str, dict[str, Any]]] = [
     ("acknowledge the alarm", "acknowledge_alarm", {}),
     ("please acknowledge all alarms", "acknowledge_alarm", {}),
     ("I have seen the alarm.", "acknowledge_alarm", {}),
+    ("reset the alarm", "reset_alarm", {}),
+    ("please reset all alarms", "reset_alarm", {}),
+    ("shelve the motor three over temperature alarm for thirty minutes", "shelve_alarm", {**SHELVED, "minutes": 30}),
+    (
+        "please shelve motor 3 over temperature for 45 minutes because of maintenance",
+        "shelve_alarm",
+        {**SHELVED, "minutes": 45, "reason": "maintenance"},
+    ),
+    (
+        "shelve the motor three over temperature alarm for an hour because of a broken sensor please",
+        "shelve_alarm",
+        {**SHELVED, "minutes": 60, "reason": "a broken sensor"},
+    ),
+    ("unshelve the motor three over temperature alarm", "unshelve_alarm", SHELVED),
     ("set the fan speed of motor three to eighty percent", "set_tag", {**FAN, "amount": 80, "unit": "%"}),
     ("set the fan speed of motor 3 to 80%", "set_tag", {**FAN, "amount": 80, "unit": "%"}),
     ("please set motor three fan speed to ninety five percent", "set_tag", {**FAN, "amount": 95, "unit": "%"}),
@@ -106,6 +121,12 @@ ENGLISH: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 CHINESE: list[tuple[str, str, dict[str, Any]]] = [
+    ("复位报警", "reset_alarm", {}),
+    ("请复位所有报警", "reset_alarm", {}),
+    ("把三号电机温度过高的报警搁置三十分钟", "shelve_alarm", {**SHELVED, "minutes": 30}),
+    ("请把三号电机温度过高报警搁置一小时因为检修", "shelve_alarm", {**SHELVED, "minutes": 60, "reason": "检修"}),
+    ("搁置三号电机温度过高45分钟，因为传感器故障", "shelve_alarm", {**SHELVED, "minutes": 45, "reason": "传感器 故障"}),
+    ("取消搁置三号电机温度过高的报警", "unshelve_alarm", SHELVED),
     ("三号电机的温度是多少", "read_tag", TEMPERATURE),
     ("三号电机的温度是多少？", "read_tag", TEMPERATURE),
     ("3号电机温度多少", "read_tag", TEMPERATURE),

@@ -195,7 +195,7 @@ cases: search_memory? {"question": "Motor three over temperature: cause and reme
 "fault": "over_temperature"}
 advise_case: say if cases {"text": "{steps.cases.summary} Check the fan and its filter first."}
 advise_own: say if not cases {"text": "Check the fan and its filter first. The housing is hot."}
-confirm: ask {"question": "Shall I create a work order?", "requires_keyword": false}
+confirm: ask {"question": "Shall I create a work order for motor 3?", "requires_keyword": false}
 order: create_work_order if confirm {"asset": "motor_3", "title": "Motor 3: over-temperature", \
 "detail": "Motor three over temperature at 94 degrees Celsius. Check fan, filter and load."}
 done: say if confirm {"text": "The work order is created."}

@@ -9,43 +9,53 @@ import pytest
 from appliance.contracts.alarm import AlarmChange
 from appliance.contracts.alarm_definition import AlarmDefinition
 from appliance.contracts.errors import Malformed, Refused
+from appliance.contracts.plant import Plant
 from appliance.contracts.tag import RegisterKind
 from drivers.modbus.event_log import SLOT_REGISTERS, decode_ring
-from drivers.sim.control import obey
+from drivers.sim.alarms import Alarms
+from drivers.sim.control import parse_order
 from drivers.sim.journal import Journal
 from drivers.sim.line import EVENT_CODES, Line
-from drivers.sim.registers import Registers
+from drivers.sim.registers import Memory, Registers
 from tests.support.plant import shipped_plant
 
 PLANT = shipped_plant()
+WITHOUT_CONDITIONS = PLANT.model_copy(
+    update={"alarms": [alarm.model_copy(update={"condition": None}) for alarm in PLANT.alarms if alarm.source_id]}
+)
 STEP_S = 3.0
 
 
 class Told:
-    def __init__(self) -> None:
-        self.alarms: list[tuple[str, AlarmChange, float]] = []
-        self.registers = Registers(PLANT, "line_3")
-        self.line = Line(PLANT, self.registers, self.changed)
+    def __init__(self, plant: Plant = PLANT) -> None:
+        self.alarms: list[tuple[str, AlarmChange, float | None]] = []
+        self.now_s = 0.0
+        self.memory = Memory(plant, ["line_3"])
+        self.judge = Alarms(plant, self.memory, self.changed)
+        self.line = Line(plant, self.memory, self.judge)
 
-    def changed(self, alarm: AlarmDefinition, change: AlarmChange, value: float) -> None:
+    def changed(self, alarm: AlarmDefinition, change: AlarmChange, value: float | None) -> None:
         self.alarms.append((alarm.id, change, value))
+        self.line.alarm_changed(alarm, change, value)
 
     def run(self, steps: int = 100) -> None:
         for _ in range(steps):
+            self.now_s += STEP_S
             self.line.step(STEP_S)
+            self.judge.step(self.now_s)
 
     def value(self, key: str) -> object:
-        return self.registers.get(PLANT.tag_by_key[key])
+        return self.memory.get(PLANT.tag_by_key[key])
 
     def write(self, key: str, value: float | bool) -> None:
         tag = PLANT.tag_by_key[key]
-        self.registers.put(tag, value)
-        self.line.written(tag.device_id, tag.kind, tag.address)
+        self.memory.put(tag, value)
+        self.line.written(tag)
 
     def events(self) -> list[int]:
         ring = PLANT.event_log
         assert ring is not None
-        cells = self.registers.cells(ring.device_id, RegisterKind.HOLDING_REGISTER)
+        cells = self.memory.of(ring.link).cells(ring.device_id, RegisterKind.HOLDING_REGISTER)
         slots = [cells[ring.address + 1 + i] for i in range(ring.entries * SLOT_REGISTERS)]
         return [e["code"] for e in decode_ring(ring, cells[ring.address], slots, ring.entries)]
 
@@ -58,8 +68,9 @@ def test_a_quiet_line_has_no_alarms() -> None:
 
 
 @pytest.mark.req("F9")
-def test_each_fault_raises_its_alarm_once_and_repair_clears_it() -> None:
-    told = Told()
+@pytest.mark.parametrize("plant", [PLANT, WITHOUT_CONDITIONS], ids=["by condition", "by the limits of the machine"])
+def test_each_fault_raises_its_alarm_once_and_repair_clears_it(plant: Plant) -> None:
+    told = Told(plant)
     told.line.overheat("motor_3")
     told.line.drop_pressure("pump_3")
     told.line.jam("conveyor_3")
@@ -154,7 +165,18 @@ def test_the_journal_keeps_what_the_broker_does_not_have(tmp_path: Path) -> None
     third.close()
 
 
-@pytest.mark.parametrize("line", [b"", b"[]", b"{}", b'{"do": "dance"}', b'{"do": ["a"]}', b"\xff", b'{"do": "count"}'])
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"[]", b"{}", b'{"do": "dance"}', b'{"do": ["a"]}', b"\xff", b'{"do": "set"}', b"dance", b"set a 1 2 3", b'set "a',
+     b"misbehave refuse_connections times=1", b'{"do": "set", "tag": "a", "to": 1, "at": 3}'],
+)  # fmt: skip
 def test_a_bad_order_is_malformed(line: bytes) -> None:
     with pytest.raises(Malformed):
-        obey({"count": lambda order: order["missing"]}, line)
+        parse_order(line)
+
+
+def test_words_mean_the_same_as_json() -> None:
+    typed = parse_order(b"misbehave short_reply device_id=2 for_s=1.5\n")
+    assert typed == parse_order(b'{"do": "misbehave", "mode": "short_reply", "device_id": 2, "for_s": 1.5}')
+    assert parse_order(b"set pump_3.running false") == parse_order(b'{"do": "set", "tag": "pump_3.running", "to": false}')
+    assert parse_order(b"pressure-drop pump_3") == parse_order(b'{"do": "pressure_drop", "asset": "pump_3"}')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from appliance.contracts.alarm_definition import AlarmDefinition, Priority
 from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
 from appliance.store import alarms, sessions
-from tests.support.ledger import Bench, open_bench
+from tests.support.ledger import Bench, given_admission, open_bench
 
 HOT = AlarmDefinition(
     id="motor_3_hot",
@@ -100,3 +101,49 @@ async def test_an_activation_belongs_to_one_conversation(bench: Bench) -> None:
         await bench.database.transaction(lambda tx: alarms.bind_session(tx, KEY, other))
     found = await bench.database.transaction(lambda tx: alarms.by_activation(tx, KEY))
     assert found is not None and found.session_id == ours
+
+
+@pytest.mark.req("F7")
+async def test_every_change_counts_the_revision_up_and_nothing_else_does(bench: Bench) -> None:
+    assert (await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)).revision == 1
+    assert (await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)).revision == 1
+    assert (await acknowledge(bench, KEY, "maria")).revision == 2
+    assert (await acknowledge(bench, KEY, "jonas")).revision == 2
+    assert (await apply(bench, CLEARED, AlarmState.LATCHED)).revision == 3
+    await bench.database.transaction(lambda tx: alarms.bind_session(tx, KEY, sessions.open_for(tx, bench.clock, bench.ids, "x")))
+    reset = await bench.database.transaction(lambda tx: alarms.reset(tx, bench.clock, KEY, "maria", AlarmState.NORMAL))
+    assert (reset.revision, reset.state) == (4, AlarmState.NORMAL)
+
+
+@pytest.mark.req("F7")
+async def test_a_clear_may_be_counted_to_the_activation_another_source_raised(bench: Bench) -> None:
+    await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)
+    by_plc = replace(CLEARED, source="plc", activation="act_1")
+    gone = await bench.database.transaction(
+        lambda tx: alarms.apply(tx, bench.clock, HOT, by_plc, AlarmState.RETURNED_UNACKNOWLEDGED, activation_id=KEY)
+    )
+    assert (gone.activation_id, gone.source, gone.is_active) == (KEY, "gateway", False)
+    assert await bench.database.transaction(lambda tx: alarms.active(tx, HOT.id)) == []
+
+
+@pytest.mark.req("F7")
+async def test_those_that_follow_share_the_conversation_whenever_it_begins(bench: Bench) -> None:
+    for activation in ("17", "18", "19"):
+        await apply(bench, replace(RAISED, activation=activation), AlarmState.UNACKNOWLEDGED)
+    second, third = (f"gateway:{HOT.id}:{number}" for number in (18, 19))
+    await bench.database.transaction(lambda tx: alarms.follow(tx, second, KEY))
+    ours = await bench.database.transaction(lambda tx: sessions.open_for(tx, bench.clock, bench.ids, "asset:motor_3"))
+    await bench.database.transaction(lambda tx: alarms.bind_session(tx, KEY, ours))
+    await bench.database.transaction(lambda tx: alarms.follow(tx, third, KEY))
+    assert {row["session_id"] for row in await bench.rows("SELECT session_id FROM alarm")} == {ours}
+
+
+@pytest.mark.req("F7")
+async def test_what_was_raised_before_an_input_is_known_by_sequence(bench: Bench) -> None:
+    await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)
+    spoken = await given_admission(bench, "spoken")
+    bench.clock.now -= timedelta(days=1)  # the wall clock has no say in it
+    await apply(bench, replace(RAISED, activation="18"), AlarmState.UNACKNOWLEDGED)
+    before = await bench.database.transaction(lambda tx: alarms.told_before(tx, spoken.id))
+    assert [alarm.activation_id for alarm in before] == [KEY]
+    assert len(await bench.database.transaction(alarms.live)) == 2

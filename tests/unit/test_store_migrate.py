@@ -25,14 +25,53 @@ def test_steps_are_numbered_from_one_without_a_gap() -> None:
 
 async def test_every_step_ends_with_its_own_number(tmp_path: Path) -> None:
     for number in migrate.steps():
-        connection = sqlite3.connect(tmp_path / "stepwise.db")
+        path = tmp_path / f"stepwise_{number}.db"
+        connection = sqlite3.connect(path)
         for step, sql in migrate.steps().items():
             if migrate.version_of(connection) < step <= number:
                 connection.executescript(f"BEGIN;{sql};PRAGMA user_version = {step};COMMIT;")
         assert migrate.version_of(connection) == number
         connection.close()
-        database = await Database.open(tmp_path / "stepwise.db", ManualClock())  # an older file is brought up to date
+        database = await Database.open(path, ManualClock())  # an older file is brought up to date
         assert (await database.fetch("PRAGMA user_version"))[0][0] == max(migrate.steps())
+        await database.close()
+
+
+@pytest.mark.req("F6", "F7")
+async def test_alarms_of_the_previous_version_come_with_their_journal(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    connection = sqlite3.connect(path)
+    for step in (1, 2):
+        connection.executescript(f"BEGIN;{migrate.steps()[step]};PRAGMA user_version = {step};COMMIT;")
+    payload = (
+        '{"source":"line_3_plc","alarm_id":"hot","activation":"7-1","activation_id":"line_3_plc:hot:7-1","change":"raised",'
+        '"value":94.2,"unit":"degC","source_utc":"2026-03-02T07:00:00+00:00","source_mono_ns":5}'
+    )
+    connection.execute("INSERT INTO owner VALUES (1, 'core', 7, '1', 'boot-0', '2026-03-02T07:00:00.000000+00:00', NULL)")
+    connection.execute(
+        "INSERT INTO admission VALUES (3, 'ad_1', 'mqtt', 'alarm', 'asset:motor_3', 'alarm:line_3_plc:hot:7-1:raised', 'd', ?, 9,"
+        " 'terminal', 'done', 1, NULL, 'tr_1', '2026-03-02T07:00:00.000000+00:00', 10, 'boot-0', 1, NULL)",
+        (payload,),
+    )
+    connection.execute("INSERT INTO session VALUES ('se_1', 'asset:motor_3', 'motor_3', 'open', 'then', NULL)")
+    connection.execute(
+        "INSERT INTO alarm VALUES (4, 'line_3_plc:hot:7-1', 'hot', 'motor_3', 'high', 'acknowledged', 94.2, 'degC', 'se_1', NULL,"
+        " 5, '2026-03-02T07:00:00.000000+00:00', 10, NULL, '2026-03-02T07:01:00.000000+00:00', 'anna')"
+    )
+    connection.commit()
+    connection.close()
+    database = await Database.open(path, ManualClock())
+    try:
+        (alarm,) = [dict(row) for row in await database.fetch("SELECT * FROM alarm")]
+        assert (alarm["seq"], alarm["source"], alarm["state"], alarm["session_id"]) == (4, "line_3_plc", "acknowledged", "se_1")
+        assert (alarm["acknowledged_by"], alarm["revision"], alarm["raised_after"]) == ("anna", 1, 3)
+        (event,) = [dict(row) for row in await database.fetch("SELECT * FROM alarm_event")]
+        assert (event["key"], event["digest"], event["admission_id"]) == ("alarm:line_3_plc:hot:7-1:raised", "d", "ad_1")
+        assert (event["disposition"], event["told_id"], event["value"]) == ("announce", "line_3_plc:hot:7-1", 94.2)
+        (source,) = [dict(row) for row in await database.fetch("SELECT * FROM alarm_source")]
+        assert (source["source"], source["seen"]) == ("line_3_plc", 1)
+        assert await database.fetch("PRAGMA foreign_key_check") == []
+    finally:
         await database.close()
 
 
@@ -72,7 +111,7 @@ def test_check_lists_mirror_the_enums() -> None:
     """What a column allows is what the vocabulary has, value by value."""
     from appliance.contracts import admission, alarm, delivery, effect, operation, plan, turn
 
-    sql = migrate.steps()[1]
+    sql = "\n".join(migrate.steps().values())
     lists = [frozenset(re.findall(r"'([\w]+)'", found)) for found in re.findall(r"IN \(((?:'[\w]+'(?:, )?)+)\)", sql)]
     for enum in (
         admission.AdmissionStatus,
@@ -82,6 +121,9 @@ def test_check_lists_mirror_the_enums() -> None:
         effect.ConfirmationStatus,
         effect.EffectStatus,
         alarm.AlarmState,
+        alarm.AlarmChange,
+        alarm.Disposition,
+        alarm.Inhibition,
         delivery.Channel,
         delivery.DeliveryStatus,
         operation.OperationLane,

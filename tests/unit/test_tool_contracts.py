@@ -214,7 +214,7 @@ def test_every_shipped_tool_has_true_contracts() -> None:
     box = Toolbox(
         shipped_tools(
             plant=nothing, bus=nothing, recaller=nothing, writer=nothing, procedures=nothing, wording=nothing, clock=nothing,
-            ids=nothing, advance_alarm=nothing,
+            ids=nothing, alarm_hands=nothing, alarm_shelf=nothing,
         )
     )  # fmt: skip
     assert {name for name, contract in box.contracts.items() if contract.has_effect} == {"write_tag", "write_report"}
@@ -228,7 +228,7 @@ def test_shipped_alarm_plans_fit_the_tools_they_call(alarm: str, language: str) 
     nothing: Any = None
     tools = shipped_tools(
         plant=nothing, bus=nothing, recaller=nothing, writer=nothing, procedures=nothing, wording=nothing, clock=nothing,
-        ids=nothing, advance_alarm=nothing,
+        ids=nothing, alarm_hands=nothing, alarm_shelf=nothing,
     )  # fmt: skip
     contracts = Toolbox(tools).contracts
     planner = Planner(shipped_phrasebook(), shipped_playbooks(), shipped_plant())

@@ -17,9 +17,13 @@ from appliance.execution.toolbox import Toolbox
 from appliance.execution.tools.acknowledge_alarm import AcknowledgeAlarm
 from appliance.execution.tools.create_work_order import CreateWorkOrder
 from appliance.execution.tools.list_alarms import ListAlarms
+from appliance.execution.tools.reset_alarm import ResetAlarm
 from appliance.execution.tools.say import Say
+from appliance.execution.tools.shelve_alarm import ShelveAlarm
+from appliance.execution.tools.unshelve_alarm import UnshelveAlarm
 from appliance.store import actions, alarms, work_orders
 from drivers.alarms.states import advance_alarm
+from tests.support.alarms import rooms_of
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import PLANT, open_turn, phrasing
 
@@ -29,6 +33,7 @@ class Desk:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
+        self.rooms = rooms_of(bench, PLANT)
         self.turns = 0
 
     async def run(self, *steps: Step, language: str = "en", by: str = "voice") -> tuple[RunOutcome, dict[str, Any]]:
@@ -41,8 +46,9 @@ class Desk:
         wording = phrasing()
         box = Toolbox(
             [
-                Say(bench.clock, bench.ids), CreateWorkOrder(bench.clock), ListAlarms(PLANT, wording),
-                AcknowledgeAlarm(bench.clock, wording, advance_alarm),
+                Say(bench.clock, bench.ids), CreateWorkOrder(bench.clock), ListAlarms(PLANT, wording, bench.clock),
+                AcknowledgeAlarm(self.rooms.handling, wording), ResetAlarm(self.rooms.handling, wording),
+                ShelveAlarm(self.rooms.inhibitions), UnshelveAlarm(self.rooms.inhibitions),
             ]
         )  # fmt: skip
         outcome = await Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, wording).run(turn)
@@ -153,3 +159,75 @@ async def test_one_activation_is_acknowledged_or_refused_with_a_reason(desk: Des
     outcome, _ = await desk.run(Step("ack", "acknowledge_alarm", {"activation": "plc:nothing:1"}))
     assert outcome.failure == "ack: refused: there is no alarm plc:nothing:1"
     assert len(await desk.bench.rows("SELECT 1 FROM alarm WHERE state = 'unacknowledged'")) == 1
+
+
+@pytest.mark.req("F7")
+async def test_only_what_had_been_raised_when_the_person_spoke_is_acknowledged(desk: Desk) -> None:
+    hot = await desk.raise_alarm("motor_3_hot", 94.2)
+    spoken = await open_turn(
+        desk.bench.database, desk.bench.clock, desk.bench.ids, [ACKNOWLEDGE], turn_id="tr_said", context={"by": "anna"}
+    )
+    trip = await desk.raise_alarm("motor_3_trip")  # raised while the sentence was on its way
+    box = Toolbox([AcknowledgeAlarm(desk.rooms.handling, phrasing())])
+    bench = desk.bench
+    await Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing()).run(spoken)
+    rows = await bench.rows("SELECT activation_id, state FROM alarm ORDER BY seq")
+    assert [(r["activation_id"], r["state"]) for r in rows] == [(hot, "acknowledged"), (trip, "unacknowledged")]
+
+
+@pytest.mark.req("F7")
+async def test_an_acknowledgement_of_what_has_changed_meanwhile_is_refused(desk: Desk) -> None:
+    hot = await desk.raise_alarm("motor_3_hot", 94.2)
+    _, shown = await desk.run(LIST)
+    revision = shown["alarms"]["alarms"][0]["revision"]
+    await desk.raise_alarm("motor_3_hot", change=AlarmChange.CLEARED)
+    late = Step("ack", "acknowledge_alarm", {"activation": hot, "revision": revision})
+    outcome, _ = await desk.run(late)
+    assert outcome.failure == "ack: refused: the alarm changed meanwhile: it is returned unacknowledged now"
+    assert (await desk.bench.one("SELECT acknowledged_by FROM alarm"))["acknowledged_by"] is None
+
+
+@pytest.mark.req("F6")
+async def test_shelving_by_voice_is_in_the_speakers_name_and_said_in_the_list(desk: Desk) -> None:
+    await desk.raise_alarm("motor_3_hot", 94.2)
+    shelve = {"alarm": "motor_3_hot", "minutes": 30, "reason": "cleaning"}
+    outcome, results = await desk.run(Step("shelve", "shelve_alarm", shelve), by="anna")
+    assert outcome.kind == "finished" and (results["shelve"]["alarm"], results["shelve"]["by"]) == ("motor_3_hot", "anna")
+    await desk.raise_alarm("motor_3_trip")
+    _, results = await desk.run(LIST)
+    assert results["alarms"]["sentence"] == (
+        "2 alarms: Motor 3 tripped, not acknowledged and Motor 3 is too hot, 94.2 degrees Celsius, shelved."
+    )
+    outcome, results = await desk.run(Step("unshelve", "unshelve_alarm", {"alarm": "motor_3_hot"}))
+    assert results["unshelve"]["announced"] == 0  # it had been told before it was shelved
+    outcome, _ = await desk.run(Step("unshelve", "unshelve_alarm", {"alarm": "motor_3_hot"}))
+    assert outcome.failure == "unshelve: refused: motor_3_hot is not shelved"
+    outcome, _ = await desk.run(Step("shelve", "shelve_alarm", shelve | {"minutes": 1000}))
+    assert outcome.failure == "shelve: refused: an alarm may be shelved for 480 minutes at most"
+
+
+@pytest.mark.req("F6")
+async def test_what_is_out_of_service_is_not_listed(desk: Desk) -> None:
+    await desk.raise_alarm("motor_3_hot", 94.2)
+    await desk.rooms.inhibitions.take_out("motor_3_hot", by="anna", reason="sensor is broken")
+    _, results = await desk.run(LIST)
+    assert results["alarms"]["sentence"] == "There is no alarm."
+
+
+@pytest.mark.req("F6")
+async def test_latched_alarms_are_reset_by_whoever_says_so(desk: Desk) -> None:
+    hot = await desk.raise_alarm("motor_3_hot", 94.2)
+    await desk.raise_alarm("motor_3_trip")
+    await desk.run(ACKNOWLEDGE)
+    latch = AlarmEvent("plc", "motor_3_hot", "1", AlarmChange.CLEARED, None, "", None)
+    bench, definition = desk.bench, PLANT.alarm_by_id["motor_3_hot"]
+    await bench.database.transaction(lambda tx: alarms.apply(tx, bench.clock, definition, latch, AlarmState.LATCHED))
+    _, results = await desk.run(LIST)
+    assert "Motor 3 is too hot, 94.2 degrees Celsius, gone but latched" in results["alarms"]["sentence"]
+    reset = Step("reset", "reset_alarm", {})
+    _, results = await desk.run(reset, by="anna")
+    assert (results["reset"]["activations"], results["reset"]["sentence"]) == ([hot], "One alarm reset.")
+    payload = json.loads((await bench.one("SELECT payload FROM operation WHERE kind = 'alarm.reset'"))["payload"])
+    assert (payload["by"], payload["state"]) == ("anna", "normal")
+    _, results = await desk.run(reset)
+    assert results["reset"]["sentence"] == "There is nothing to reset."

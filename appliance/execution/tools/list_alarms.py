@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from appliance.contracts.alarm import Alarm, AlarmState
+from appliance.contracts.alarm import Alarm, AlarmState, Inhibition
 from appliance.contracts.alarm_definition import Priority
+from appliance.contracts.clock import Clock
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
 from appliance.contracts.store import Transaction
@@ -20,7 +21,7 @@ from appliance.contracts.tool import (
     ToolContract,
 )
 from appliance.execution.fields import Fields
-from appliance.store import alarms
+from appliance.store import alarms, inhibitions
 
 _SPOKEN_ALARMS = 3  # of a flood only the most urgent are said; the count tells that there are more
 _URGENCY: Mapping[str, int] = {p: i for i, p in enumerate((Priority.CRITICAL, Priority.HIGH, Priority.MEDIUM, Priority.LOW))}
@@ -31,18 +32,22 @@ class Arguments(Fields):
 
 
 class LiveAlarm(Fields):
-    """One activation; ``text`` is spoken, with its value."""
+    """One activation; ``text`` is spoken, with its value. ``revision`` is what an acknowledgement names. ``held``: why it is not
+    announced."""
 
     activation: str
+    revision: int
     alarm: str
     asset: str
     priority: str
     state: AlarmState
+    held: Inhibition | None
     text: str
 
 
 class Result(Fields):
-    """``alarms``: most urgent first, oldest first among equals. ``sentence`` says how many there are and names the first."""
+    """``alarms``: most urgent first, oldest first among equals; what is held last. ``sentence`` says how many there are and names
+    the first. What means nothing by design, or is out of service, is none of them."""
 
     count: int
     sentence: str
@@ -62,23 +67,28 @@ class ListAlarms:
         has_effect=False,
     )
 
-    def __init__(self, plant: Plant, wording: Wording) -> None:
+    def __init__(self, plant: Plant, wording: Wording, clock: Clock) -> None:
         self._plant = plant
         self._wording = wording
+        self._clock = clock
 
     def apply(self, tx: Transaction, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Return the alarms and the sentence in the turn's language."""
-        urgent_first = sorted(alarms.live(tx), key=lambda alarm: _URGENCY.get(alarm.priority, len(_URGENCY)))
-        told = [self._told(alarm, call.language) for alarm in urgent_first]
+        held = inhibitions.strongest_of_all(tx, self._clock)
+        live = [alarm for alarm in alarms.live(tx) if held.get(alarm.alarm_id) in (None, Inhibition.SHELVED)]
+        live.sort(key=lambda alarm: (alarm.alarm_id in held, _URGENCY.get(alarm.priority, len(_URGENCY))))
+        told = [self._told(alarm, held.get(alarm.alarm_id), call.language) for alarm in live]
         return {"count": len(told), "sentence": self._sentence(told, call.language), "alarms": told}
 
-    def _told(self, alarm: Alarm, language: str) -> LiveAlarm:
+    def _told(self, alarm: Alarm, held: Inhibition | None, language: str) -> LiveAlarm:
         return LiveAlarm(
             activation=alarm.activation_id,
+            revision=alarm.revision,
             alarm=alarm.alarm_id,
             asset=alarm.asset,
             priority=alarm.priority,
             state=alarm.state,
+            held=held,
             text=self._text(alarm, language),
         )
 
@@ -96,6 +106,6 @@ class ListAlarms:
     def _sentence(self, told: Sequence[LiveAlarm], language: str) -> str:
         if not told:
             return self._wording.reply("alarms_none", language)
-        parts = [self._wording.reply(f"alarm_{a.state}", language, alarm=a.text) for a in told[:_SPOKEN_ALARMS]]
+        parts = [self._wording.reply(f"alarm_{a.held or a.state}", language, alarm=a.text) for a in told[:_SPOKEN_ALARMS]]
         name = "alarms_one" if len(told) == 1 else "alarms_many"
         return self._wording.reply(name, language, count=len(told), alarms=parts)

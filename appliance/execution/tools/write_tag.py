@@ -8,7 +8,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from appliance.contracts.clock import Clock
-from appliance.contracts.errors import Unavailable, Uncertain
+from appliance.contracts.errors import Refused, Unavailable, Uncertain
+from appliance.contracts.named_value import number_of
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus
 from appliance.contracts.reading import Quality, Value
@@ -26,7 +27,8 @@ from appliance.contracts.tool import (
 from appliance.execution.fields import Fields
 from appliance.execution.quantity import Quantity, quantity_of
 
-_FLOAT32_STEP = 2.0**-23  # spacing of float32 mantissas (IEEE 754 binary32), relative to the value
+# Spacing of mantissas (IEEE 754 binary16, binary32, binary64), relative to the value.
+_FLOAT_STEPS = {DataType.FLOAT16: 2.0**-10, DataType.FLOAT32: 2.0**-23, DataType.FLOAT64: 2.0**-52}
 _ROUNDING = 1e-9  # slack of the comparison itself, in steps
 
 
@@ -98,11 +100,17 @@ class WriteTag:
 def same_on_the_wire(tag: Tag, wanted: Value, shown: Value) -> bool:
     """Whether ``shown`` is what the device would hold after writing ``wanted``: they differ by less than one raw step.
 
-    A whole step apart is another value: a setpoint of 59 must not pass for the 60 that was asked for.
+    A whole step apart is another value: a setpoint of 59 must not pass for the 60 that was asked for. A name and its number
+    are the same.
     """
+    if tag.names or tag.flags:
+        try:
+            return number_of(tag, wanted) == number_of(tag, shown)
+        except Refused:  # it shows what nobody can have written
+            return False
     if isinstance(wanted, bool | str) or isinstance(shown, bool | str):
         return wanted == shown if isinstance(wanted, str) or isinstance(shown, str) else bool(wanted) == bool(shown)
     step = abs(tag.scale)
-    if tag.type is DataType.FLOAT32:
-        step *= _FLOAT32_STEP * max(1.0, abs(wanted / tag.scale)) * 2
+    if tag.type in _FLOAT_STEPS:
+        step *= _FLOAT_STEPS[tag.type] * max(1.0, abs(wanted / tag.scale)) * 2
     return abs(wanted - shown) < step * (1 - _ROUNDING)

@@ -1,0 +1,60 @@
+"""What the numbers of an enumeration and the bits of a bitfield are called: number to text and back."""
+
+from __future__ import annotations
+
+from appliance.contracts.errors import Refused
+from appliance.contracts.reading import Value
+from appliance.contracts.tag import NO_FLAG, Tag
+
+_JOINT = ", "
+
+
+def text_of(tag: Tag, number: int) -> str:
+    """Return what ``number`` means for a tag with ``names`` or ``flags``.
+
+    A number without a name is itself ("7"), a set bit without a name its place ("bit 5"): nothing the device says is hidden.
+    Flags stand in the order of their bits; ``number`` must not be negative for them.
+    """
+    if not tag.flags:
+        return tag.names.get(number, str(number))
+    bits = (bit for bit in range(number.bit_length()) if number >> bit & 1)
+    return _JOINT.join(tag.flags.get(bit, f"bit {bit}") for bit in bits) or NO_FLAG
+
+
+def number_of(tag: Tag, value: Value) -> int:
+    """Return the number that ``value`` (a name, names joined by commas, or the number itself) stands for.
+
+    Raises:
+        Refused: a name or number the plant model does not declare; the cure lists those there are.
+    """
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise _unknown(tag, value)
+    told = value.strip().casefold() if isinstance(value, str) else ""
+    number = _of_name(tag, told) if isinstance(value, str) else int(value)
+    if number is None:
+        number = int(told) if told.removeprefix("-").isdecimal() else None
+    if number is None or not _is_declared(tag, number):
+        raise _unknown(tag, value)
+    return number
+
+
+def _of_name(tag: Tag, told: str) -> int | None:
+    """A name is a name first, even if it looks like a number: what is shown can always be written back."""
+    if not tag.flags:
+        return next((number for number, name in tag.names.items() if name.casefold() == told), None)
+    if told in ("", NO_FLAG):
+        return 0
+    bit_of = {name.casefold(): bit for bit, name in tag.flags.items()}
+    names = {name.strip() for name in told.split(_JOINT.strip())}
+    return sum(1 << bit_of[name] for name in names) if names <= bit_of.keys() else None
+
+
+def _is_declared(tag: Tag, number: int) -> bool:
+    if not tag.flags:
+        return number in tag.names
+    return number >= 0 and not number & ~sum(1 << bit for bit in tag.flags)
+
+
+def _unknown(tag: Tag, told: Value) -> Refused:
+    known = ", ".join(name for _, name in sorted((tag.names or tag.flags).items()))
+    return Refused(f"{tag.key} does not know {told!r}", tag=tag.key, cure=f"It knows: {known}.")

@@ -1,0 +1,73 @@
+"""Counts of the alarm journal, per source: what came in and what became of it.
+
+One statement, so that what is compared belongs to one moment: the door's own count of what was handed in, and the journal's rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from appliance.contracts.store import Ledger
+
+_PER_SOURCE = """
+WITH heard AS (SELECT DISTINCT turn_id FROM delivery WHERE status = 'delivered' AND channel = 'speech'),
+     on_its_way AS (SELECT DISTINCT turn_id FROM delivery WHERE status IN ('pending', 'attempting') AND channel = 'speech')
+SELECT s.*, e.disposition, count(*) AS events, sum(e.duplicates) AS duplicates, sum(e.was_missed) AS was_missed,
+       sum(heard.turn_id IS NOT NULL) AS announced,
+       sum(heard.turn_id IS NULL AND (a.status <> 'terminal' OR on_its_way.turn_id IS NOT NULL)) AS waiting
+FROM alarm_event e JOIN alarm_source s USING (source) LEFT JOIN admission a ON a.id = e.admission_id
+     LEFT JOIN heard ON heard.turn_id = a.turn_id LEFT JOIN on_its_way ON on_its_way.turn_id = a.turn_id
+GROUP BY e.source, e.disposition ORDER BY e.source, e.disposition
+"""
+
+
+@dataclass(slots=True)
+class SourceCounts:
+    """One source. ``seen`` is what the door counted, the rest what the journal holds.
+
+    ``announced``: a delivery of its turn left the loudspeaker. ``waiting``: that is still to come. ``unheard``: it was to be
+    announced, its turn is over, and nothing was heard. ``suppressed``: by disposition. ``missing``: running numbers that never
+    came, ``unseen`` of them not looked into.
+    """
+
+    source: str
+    seen: int = 0
+    journalled: int = 0
+    duplicates: int = 0
+    conflicts: int = 0
+    announced: int = 0
+    waiting: int = 0
+    unheard: int = 0
+    suppressed: dict[str, int] = field(default_factory=dict)
+    was_missed: int = 0
+    missing: int = 0
+    unseen: int = 0
+    restarts: int = 0
+    since_utc: str = ""
+
+
+async def counts(ledger: Ledger) -> list[SourceCounts]:
+    """Return the counts of every source, by name."""
+    found: dict[str, SourceCounts] = {}
+    for row in await ledger.fetch(_PER_SOURCE):
+        counted = found.setdefault(
+            row["source"],
+            SourceCounts(
+                source=row["source"],
+                seen=row["seen"],
+                conflicts=row["conflicts"],
+                missing=row["missing"],
+                unseen=row["missing"] - row["accepted"],
+                restarts=row["restarts"],
+                since_utc=row["since_utc"],
+            ),
+        )
+        counted.journalled += row["events"]
+        counted.duplicates += row["duplicates"]
+        counted.was_missed += row["was_missed"]
+        if row["disposition"] == "announce":
+            counted.announced, counted.waiting = row["announced"], row["waiting"]
+            counted.unheard = row["events"] - row["announced"] - row["waiting"]
+        else:
+            counted.suppressed[row["disposition"]] = row["events"]
+    return list(found.values())
