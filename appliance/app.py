@@ -139,6 +139,7 @@ class Appliance:
         delivered = self.dispatcher.notify
         wake = self.queue.wake
         self.floods = Floods(ledger, clock, ids, epoch, settings.alarms, wake=wake, first_out=first_out)
+        self.alarms.changes.stirred.append(self.floods.notify)
         self.reannouncer = Reannouncer(ledger, clock, ids, epoch, settings.alarms, wake=wake)
         self.runner = Runner(ledger, toolbox, clock, ids, epoch, self.wording, delivered=delivered)
         rooms = Rooms(

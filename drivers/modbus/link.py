@@ -152,6 +152,8 @@ class ModbusLink:
 
     async def _is_sound_after(self, silence: NoAnswer, connection: Connection, unit: Unit) -> bool:
         """Decide whether the connection can be used for the next request. On RTU, first let pass what still comes."""
+        if isinstance(silence, ConnectionLost) and self._link.protocol is LinkProtocol.RTU:
+            return False  # the adapter is gone, and with it what would have come
         if self._link.protocol in _RTU:
             self._hold_on_rtu(unit)
             if not await connection.stays_quiet(self._link.quiet_s, unit.timeout_s):

@@ -9,7 +9,8 @@ import shlex
 import stat
 import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import yaml
 from pydantic import ValidationError
@@ -41,13 +42,19 @@ async def follow_orders(obey: Obey, stop: Callable[[], None], report: Report) ->
         return
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _source())
     try:
         while line := await reader.readline():
             follow(obey, line, report)
     finally:
         transport.close()
     stop()
+
+
+def _source() -> IO[Any]:
+    """Standard input; a terminal is opened once more, because waiting for it must not make its output side non-blocking."""
+    descriptor = sys.stdin.fileno()
+    return Path(os.ttyname(descriptor)).open("rb", buffering=0) if os.isatty(descriptor) else sys.stdin
 
 
 def follow(obey: Obey, line: bytes, report: Report) -> None:

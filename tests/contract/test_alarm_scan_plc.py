@@ -60,13 +60,13 @@ class Field:
 
     async def admit(self, event: AlarmEvent) -> Journalled:
         """Implements ``AlarmSink``, with a list of what came."""
-        journalled = await self.rooms.door.admit(event)
+        journalled = await self.rooms.field_door.admit(event)
         self.events.append(event)
         return journalled
 
     async def suppress(self, alarm_id: str, is_suppressed: bool, why: str) -> None:
         """Implements ``AlarmSink``."""
-        await self.rooms.door.suppress(alarm_id, is_suppressed, why)
+        await self.rooms.field_door.suppress(alarm_id, is_suppressed, why)
 
     async def start(self) -> None:
         """Start bus and engine, as a core does on what its ledger knows."""

@@ -51,22 +51,26 @@ async def line_with(process: asyncio.subprocess.Process, text: str) -> str:
     raise AssertionError(f"ended without saying {text}")
 
 
-async def test_people_read_sentences_type_words_and_press_ctrl_c() -> None:
-    process = await start("run", "--port", "0")
-    assert process.stdin is not None
-    listening = await line_with(process, "tcp at 127.0.0.1:")
-    port = int(listening.partition("127.0.0.1:")[2].partition(",")[0])
-    process.stdin.write(b"set motor_3.fan_speed 42\nset motor_3.fan_sped 42\n")
-    await line_with(process, "done: set")
-    assert "motor_3.fan_sped is not a tag" in await line_with(process, "not done")
-    async with connected(port) as client:
-        assert await client.ask(words(3, 0, 1)) == mbap(b"\x03\x02\x00\x2a")
-        assert await client.ask(words(6, 1, 80)) == mbap(words(6, 1, 80))
-    assert "conveyor_3.speed = 80" in await line_with(process, "written:")
-    process.send_signal(signal.SIGINT)
-    async with asyncio.timeout(10):
-        assert await process.wait() == 0
-    process.stdin.close()
+async def test_people_read_sentences_type_words_at_a_terminal_and_press_ctrl_c() -> None:
+    keyboard, terminal = os.openpty()
+    try:
+        process = await start("run", "--port", "0", stdin=terminal)
+        listening = await line_with(process, "tcp at 127.0.0.1:")
+        port = int(listening.partition("127.0.0.1:")[2].partition(",")[0])
+        await line_with(process, "Type orders")
+        os.write(keyboard, b"set motor_3.fan_speed 42\nset motor_3.fan_sped 42\n")
+        await line_with(process, "done: set")
+        assert "motor_3.fan_sped is not a tag" in await line_with(process, "not done")
+        async with connected(port) as client:
+            assert await client.ask(words(3, 0, 1)) == mbap(b"\x03\x02\x00\x2a")
+            assert await client.ask(words(6, 1, 80)) == mbap(words(6, 1, 80))
+        assert "conveyor_3.speed = 80" in await line_with(process, "written:")
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(10):
+            assert await process.wait() == 0
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
 
 
 async def test_it_plays_on_without_anybody_at_its_input() -> None:

@@ -113,7 +113,9 @@ async def test_a_device_that_was_silent_is_silent_again_and_the_other_is_not(tmp
             assert first["tank.counter"].raw == (4464, 1)
             assert first["tank.level"].quality is Quality.BAD
             async with asyncio.timeout(10):
-                while (await bus.read(["tank.level"]))["tank.level"].value != 7:
+                while True:
+                    if (await bus.read(["tank.level"]))["tank.level"].value == 7:
+                        break
                     await asyncio.sleep(0.02)
         finally:
             await bus.close()

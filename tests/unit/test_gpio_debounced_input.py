@@ -86,16 +86,23 @@ async def test_a_press_and_a_release_arrive_once_each_on_the_loop() -> None:
 @pytest.mark.req("F8")
 async def test_a_bouncing_contact_is_one_press() -> None:
     factory = MockFactory()
-    async with watched(factory) as it:
+    async with watched(factory, debounce_ms=200) as it:
         pin = factory.pin(PIN)
         for _ in range(5):
             pin.drive_low()
+            await _let_the_loop_see_it()
             pin.drive_high()
+            await _let_the_loop_see_it()
         pin.drive_low()
         await until(lambda: it.levels, "the press")
         pin.drive_high()
         await until(lambda: len(it.levels) > 1, "the release")
         assert it.levels == [True, False]
+
+
+async def _let_the_loop_see_it() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 @pytest.mark.req("F8")

@@ -1,42 +1,5 @@
 -- The alarm journal: every event with what became of it; latched alarms; inhibitions; chatter; the account of each source.
 
-CREATE TABLE alarm_rebuilt (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    activation_id TEXT NOT NULL UNIQUE,
-    alarm_id TEXT NOT NULL,
-    source TEXT NOT NULL,              -- who raised it
-    asset TEXT NOT NULL,
-    priority TEXT NOT NULL,
-    state TEXT NOT NULL
-        CHECK (state IN ('normal', 'unacknowledged', 'acknowledged', 'returned_unacknowledged', 'latched')),
-    value REAL,
-    unit TEXT NOT NULL,
-    session_id TEXT REFERENCES session (id),
-    leader TEXT,                       -- activation whose conversation it shares, as one that chatters; NULL: its own
-    source_utc TEXT,
-    source_mono_ns INTEGER,
-    raised_utc TEXT NOT NULL,
-    raised_mono_ns INTEGER NOT NULL,
-    raised_after INTEGER NOT NULL,     -- newest admission then: what was said later than this could be about it
-    cleared_utc TEXT,
-    acknowledged_utc TEXT,
-    acknowledged_by TEXT,
-    revision INTEGER NOT NULL DEFAULT 1 CHECK (revision > 0)   -- one more with each change
-) STRICT;
-INSERT INTO alarm_rebuilt (seq, activation_id, alarm_id, source, asset, priority, state, value, unit, session_id, source_utc,
-                           source_mono_ns, raised_utc, raised_mono_ns, raised_after, cleared_utc, acknowledged_utc, acknowledged_by)
-SELECT seq, activation_id, alarm_id, substr(activation_id, 1, instr(activation_id, ':' || alarm_id || ':') - 1), asset, priority,
-       state, value, unit, session_id, source_utc, source_mono_ns, raised_utc, raised_mono_ns,
-       coalesce((SELECT min(admission.seq) FROM admission
-                 WHERE kind = 'alarm' AND payload ->> '$.activation_id' = alarm.activation_id), 0),
-       cleared_utc, acknowledged_utc, acknowledged_by
-FROM alarm ORDER BY seq;
-DROP TABLE alarm;
-ALTER TABLE alarm_rebuilt RENAME TO alarm;
-CREATE INDEX alarm_live ON alarm (seq) WHERE state <> 'normal';
-CREATE INDEX alarm_active ON alarm (alarm_id) WHERE cleared_utc IS NULL;
-CREATE INDEX alarm_leader ON alarm (leader) WHERE leader IS NOT NULL;
-
 CREATE TABLE alarm_event (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT NOT NULL UNIQUE,          -- the same event again is the same row
@@ -78,6 +41,43 @@ SELECT dedupe_key, digest, payload ->> '$.source', payload ->> '$.alarm_id', pay
        payload ->> '$.unit', payload ->> '$.source_utc', payload ->> '$.source_mono_ns', 0, 0, 'announce', id, epoch, admitted_utc,
        admitted_mono_ns, boot_id, clock_synced
 FROM admission WHERE kind = 'alarm' ORDER BY seq;
+
+CREATE TABLE alarm_rebuilt (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    activation_id TEXT NOT NULL UNIQUE,
+    alarm_id TEXT NOT NULL,
+    source TEXT NOT NULL,              -- who raised it
+    asset TEXT NOT NULL,
+    priority TEXT NOT NULL,
+    state TEXT NOT NULL
+        CHECK (state IN ('normal', 'unacknowledged', 'acknowledged', 'returned_unacknowledged', 'latched')),
+    value REAL,
+    unit TEXT NOT NULL,
+    session_id TEXT REFERENCES session (id),
+    leader TEXT,                       -- activation whose conversation it shares, as one that chatters; NULL: its own
+    source_utc TEXT,
+    source_mono_ns INTEGER,
+    raised_utc TEXT NOT NULL,
+    raised_mono_ns INTEGER NOT NULL,
+    raised_after INTEGER NOT NULL,     -- newest admission then: what was said later than this could be about it
+    cleared_utc TEXT,
+    acknowledged_utc TEXT,
+    acknowledged_by TEXT,
+    revision INTEGER NOT NULL DEFAULT 1 CHECK (revision > 0)   -- one more with each change
+) STRICT;
+INSERT INTO alarm_rebuilt (seq, activation_id, alarm_id, source, asset, priority, state, value, unit, session_id, source_utc,
+                           source_mono_ns, raised_utc, raised_mono_ns, raised_after, cleared_utc, acknowledged_utc, acknowledged_by)
+SELECT seq, activation_id, alarm_id, substr(activation_id, 1, instr(activation_id, ':' || alarm_id || ':') - 1), asset, priority,
+       state, value, unit, session_id, source_utc, source_mono_ns, raised_utc, raised_mono_ns,
+       coalesce((SELECT min(admission.seq) FROM alarm_event JOIN admission ON admission.id = alarm_event.admission_id
+                 WHERE alarm_event.activation_id = alarm.activation_id), 0),
+       cleared_utc, acknowledged_utc, acknowledged_by
+FROM alarm ORDER BY seq;
+DROP TABLE alarm;
+ALTER TABLE alarm_rebuilt RENAME TO alarm;
+CREATE INDEX alarm_live ON alarm (seq) WHERE state <> 'normal';
+CREATE INDEX alarm_active ON alarm (alarm_id) WHERE cleared_utc IS NULL;
+CREATE INDEX alarm_leader ON alarm (leader) WHERE leader IS NOT NULL;
 
 CREATE TABLE alarm_source (
     source TEXT PRIMARY KEY,
