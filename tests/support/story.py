@@ -10,8 +10,8 @@ from typing import Any
 from demo.site import Site
 from tests.support.site import Books, ask, log_of, plant_counts, running_site, until_said
 
-LOST = ("The coordinator cannot be reached.", "I have lost the alarm broker.", "I cannot see the PLC.")
-BACK = ("The coordinator is back.", "The alarm broker is back.", "I can see the PLC again.")
+LOST = ("The coordinator cannot be reached.", "I have lost the alarm broker.", "Its values are old until it answers again.")
+BACK = ("The coordinator is back.", "The alarm broker is back.", "Back to normal: PLC of line three cannot be seen.")
 
 
 @dataclass
