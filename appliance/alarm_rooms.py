@@ -60,4 +60,4 @@ class AlarmRooms:
             return AlarmDoor(ledger, gate, plant, clock, advance, rule, suppress, degraded, epoch=epoch, door=kind)
 
         self.door, self.field_door = door(Door.MQTT), door(Door.FIELD)
-        self.desk = AlarmDesk(self.handling, self.inhibitions, self.account, self.door.name_missing)
+        self.desk = AlarmDesk(self.handling, self.inhibitions, self.account, plant, self.door.name_missing)

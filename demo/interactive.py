@@ -72,7 +72,7 @@ async def _print_speech(site: Site) -> None:
     shown: set[str] = set()
     while True:
         try:
-            rows = await site.client.get("/v1/deliveries")
+            rows = await site.client.get("/v1/deliveries?channel=speech")
         except httpx.HTTPError:
             rows = []  # the core is being started again
         for row in reversed(rows):

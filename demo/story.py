@@ -208,7 +208,7 @@ class Story:
     async def _announced(self, words: str) -> None:
         """Wait until the appliance has said of itself what changed; a worker does not talk over that."""
         await self._site.client.until(
-            "/v1/deliveries",
+            "/v1/deliveries?channel=speech",
             lambda rows: any(row["text"].startswith(words) and row["status"] == "delivered" for row in rows),
             what=f"“{words}” said",
             within_s=_LINK_WITHIN_S,
@@ -221,7 +221,7 @@ class Story:
             "/v1/status", lambda status: status["turns_running"] == 0, what="the turn ended", within_s=_TURN_WITHIN_S
         )
         rows = await self._site.client.until(
-            "/v1/deliveries",
+            "/v1/deliveries?channel=speech",
             lambda rows: rows if all(r["status"] not in ("pending", "attempting") for r in rows) else None,
             what="the appliance finished speaking",
             within_s=_SPEECH_WITHIN_S,

@@ -10,6 +10,7 @@ from appliance.alarms.account import AlarmAccount
 from appliance.alarms.handling import AlarmHandling
 from appliance.alarms.inhibition import Inhibitions
 from appliance.contracts.alarm import Alarm, Inhibition
+from appliance.contracts.plant import Plant
 
 
 class AlarmDesk:
@@ -20,11 +21,13 @@ class AlarmDesk:
         handling: AlarmHandling,
         inhibitions: Inhibitions,
         account: AlarmAccount,
+        plant: Plant,
         missing_noted: Callable[[], Awaitable[None]],
     ) -> None:
         self._handling = handling
         self._inhibitions = inhibitions
         self._account = account
+        self._plant = plant
         self._missing_noted = missing_noted
 
     async def acknowledge(self, activation_id: str, revision: int | None, by: str) -> Mapping[str, Any]:
@@ -46,6 +49,21 @@ class AlarmDesk:
     async def release(self, alarm_id: str, kind: Inhibition, by: str) -> Mapping[str, Any]:
         """See the port."""
         return {"alarm_id": alarm_id, "announced": await self._inhibitions.end(alarm_id, kind, by=by)}
+
+    def defined(self) -> Sequence[Mapping[str, Any]]:
+        """See the port."""
+        return [
+            {
+                "alarm_id": alarm.id,
+                "asset": alarm.asset,
+                "priority": str(alarm.priority),
+                "source_id": alarm.source_id,
+                "condition": str(alarm.condition.kind) if alarm.condition else None,
+                "latching": alarm.latching,
+                "group": alarm.group,
+            }
+            for alarm in self._plant.alarms
+        ]
 
     async def held(self) -> Sequence[Mapping[str, Any]]:
         """See the port."""

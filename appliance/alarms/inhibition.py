@@ -189,5 +189,5 @@ class Inhibitions:
 
     def _known(self, alarm_id: str) -> None:
         if alarm_id not in self._plant.alarm_by_id:
-            cure = "`floorhand alarms list --defined` shows those there are."
+            cure = "`floorhand alarms defined` shows those there are."
             raise Refused(f"the plant model has no alarm {alarm_id}", alarm=alarm_id, cure=cure)

@@ -25,6 +25,15 @@ _ALARMS = {
     "acknowledged_by": "acknowledged by",
     "session_id": "session",
 }
+_DEFINED = {
+    "alarm_id": "alarm",
+    "asset": "asset",
+    "priority": "priority",
+    "source_id": "gateway's name",
+    "condition": "watched for",
+    "latching": "latching",
+    "group": "group",
+}
 _EVENTS = {
     "seq": "#",
     "source": "source",
@@ -64,6 +73,7 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="Alarms.")
     commands: dict[str, Callable[..., Any]] = {
         "list": list_alarms,
+        "defined": list_defined,
         "show": show_alarm,
         "ack": acknowledge_alarm,
         "reset": reset_alarm,
@@ -90,6 +100,12 @@ def list_alarms(
     """Show live alarms, newest first."""
     rows = service_of(context, config).get("/v1/alarms", live=not everything, limit=limit)
     paper.show_rows(rows, _ALARMS, as_json=as_json, empty="no alarm is live")
+
+
+def list_defined(context: typer.Context, config: Config, as_json: AsJson = False) -> None:
+    """Show every alarm the plant model has, and where it comes from."""
+    rows = service_of(context, config).get("/v1/alarms/defined")
+    paper.show_rows(rows, _DEFINED, as_json=as_json, empty="plant.yaml declares no alarm")
 
 
 def show_alarm(context: typer.Context, activation: Activation, config: Config, as_json: AsJson = False) -> None:

@@ -12,6 +12,7 @@ import typer
 from appliance.cli import paper
 from appliance.cli.options import AsJson, Config, Limit, service_of
 from appliance.cli.service import segment
+from appliance.contracts.delivery import Channel
 
 _ACTIONS = {"position": "#", "step_id": "step", "tool": "tool", "state": "state", "result": "result"}
 _EFFECTS = {"action_id": "action", "tool": "tool", "status": "effect", "was_unknown": "was unknown", "settled_by": "settled by"}
@@ -102,9 +103,15 @@ def show_turn(
         paper.show_rows(found[name], columns, as_json=False, empty="none")
 
 
-def list_deliveries(context: typer.Context, config: Config, limit: Limit = 100, as_json: AsJson = False) -> None:
+def list_deliveries(
+    context: typer.Context,
+    config: Config,
+    channel: Annotated[Channel | None, typer.Option("--channel", help="Only what was said, or only what was sent.")] = None,
+    limit: Limit = 100,
+    as_json: AsJson = False,
+) -> None:
     """Show what was said or sent, newest first."""
-    rows = service_of(context, config).get("/v1/deliveries", limit=limit)
+    rows = service_of(context, config).get("/v1/deliveries", channel=channel, limit=limit)
     paper.show_rows(rows, _DELIVERIES, as_json=as_json, empty="nothing was said yet")
 
 

@@ -86,6 +86,10 @@ def _add_lists(api: FastAPI, core: AlarmActs, ledger: Ledger) -> None:
     ) -> list[views.Shown]:
         return await views.alarm_journal(ledger, alarm_id=alarm, source=source, disposition=disposition, limit=limit)
 
+    @api.get("/v1/alarms/defined")
+    async def defined() -> list[Mapping[str, Any]]:
+        return list(core.defined())
+
     @api.get("/v1/alarms/held")
     async def held() -> list[Mapping[str, Any]]:
         return list(await core.held())

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from appliance.console.alarm_routes import add_alarms
 from appliance.console.answers import add_error_answers
 from appliance.contracts.admission import AdmissionStatus
-from appliance.contracts.delivery import DeliveryStatus
+from appliance.contracts.delivery import Channel, DeliveryStatus
 from appliance.contracts.errors import Malformed
 from appliance.contracts.ports import Core
 from appliance.contracts.store import Ledger
@@ -91,8 +91,10 @@ def _add_ledger(api: FastAPI, ledger: Ledger) -> None:
         return await views.admissions(ledger, status=status, limit=limit)
 
     @api.get("/v1/deliveries")
-    async def deliveries(status: DeliveryStatus | None = None, limit: Limit = 100) -> list[views.Shown]:
-        return await views.deliveries(ledger, status=status, limit=limit)
+    async def deliveries(
+        status: DeliveryStatus | None = None, channel: Channel | None = None, limit: Limit = 100
+    ) -> list[views.Shown]:
+        return await views.deliveries(ledger, status=status, channel=channel, limit=limit)
 
     @api.get("/v1/effects")
     async def effects(limit: Limit = 100) -> list[views.Shown]:

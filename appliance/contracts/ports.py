@@ -331,6 +331,10 @@ class AlarmActs(Protocol):
         """
         ...
 
+    def defined(self) -> Sequence[Mapping[str, Any]]:
+        """Return every alarm the plant model has: ``{alarm_id, asset, priority, source_id, condition, latching, group}``."""
+        ...
+
     async def held(self) -> Sequence[Mapping[str, Any]]:
         """Return what is shelved, suppressed by design or out of service: why, by whom, and for how long (``left_s``)."""
         ...

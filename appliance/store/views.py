@@ -111,9 +111,16 @@ async def admissions(ledger: Ledger, *, status: str | None, limit: int) -> list[
     )
 
 
-async def deliveries(ledger: Ledger, *, status: str | None, limit: int) -> list[Shown]:
-    """Everything said or sent, all or of one status."""
-    return await _rows(ledger, "SELECT * FROM delivery WHERE ?1 IS NULL OR status = ?1 ORDER BY seq DESC LIMIT ?2", status, limit)
+async def deliveries(ledger: Ledger, *, status: str | None, channel: str | None = None, limit: int) -> list[Shown]:
+    """Everything said or sent, all or of one status, of one channel."""
+    return await _rows(
+        ledger,
+        """SELECT * FROM delivery WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR channel = ?2)
+           ORDER BY seq DESC LIMIT ?3""",
+        status,
+        channel,
+        limit,
+    )
 
 
 async def effects(ledger: Ledger, *, limit: int) -> list[Shown]:

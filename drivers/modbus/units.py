@@ -13,7 +13,7 @@ FIRST_RETRY_S, LONGEST_RETRY_S = 0.1, 10.0
 
 
 _LARGEST_SHARE = 0.2
-"""Of the time of a link that a silent unit may take from others in sight: a second's time-out, then some four of pause."""
+"""Of the time of a link that a silent unit may take from others in sight: a second's time-out, then at least four of pause."""
 
 
 class Unit:
@@ -32,7 +32,6 @@ class Unit:
         self._clock = clock
         self._answered_at_ns: int | None = None
         self._delays = delays_s(FIRST_RETRY_S, LONGEST_RETRY_S)
-        self._is_left_alone = False
         self._retry_at_ns = 0
 
     @property
@@ -58,8 +57,9 @@ class Unit:
         self._answered_at_ns = self._clock.monotonic_ns()
         self.why = ""
         self.resets = 0
-        self.failures = 0
-        self._is_left_alone = False
+        if self.failures:
+            self.failures = 0
+            self._delays = delays_s(FIRST_RETRY_S, LONGEST_RETRY_S)
 
     def failed(self, why: str) -> None:
         """Note that a request brought nothing, for a reason that is not the unit's own: the connection was lost."""
@@ -68,12 +68,12 @@ class Unit:
 
     def fell_silent(self, why: str, *, is_link_shared: bool) -> None:
         """Note silence; the unit is left alone for a while that grows each time, longer when others need the link."""
-        if not self._is_left_alone:
-            share_s = self.timeout_s * (1 / _LARGEST_SHARE - 1) if is_link_shared else 0.0
-            self._delays = delays_s(min(LONGEST_RETRY_S, max(FIRST_RETRY_S, share_s)), LONGEST_RETRY_S)
-            self._is_left_alone = True
         self.failed(why)
-        self._retry_at_ns = self._clock.monotonic_ns() + int(next(self._delays) * 1e9)
+        share_s = min(LONGEST_RETRY_S / 2, self.timeout_s * (1 / _LARGEST_SHARE - 1)) if is_link_shared else 0.0
+        pause_s = next(self._delays)
+        while pause_s < share_s:
+            pause_s = next(self._delays)
+        self._retry_at_ns = self._clock.monotonic_ns() + int(pause_s * 1e9)
 
 
 class Units:

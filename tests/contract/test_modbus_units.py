@@ -163,7 +163,7 @@ async def test_a_silent_unit_takes_a_fifth_at_most_of_a_link_that_others_need() 
         await it.read(LIVE)
         with pytest.raises(Unavailable) as silence:
             await it.read(DEAD)
-        assert silence.value.retry_after_s == pytest.approx(4 * 0.3, rel=0.21)
+        assert 4 * 0.3 <= silence.value.retry_after_s < 4
 
 
 @pytest.mark.req("F1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from appliance.contracts.admission import PRIORITY_UTTERANCE
-from tests.support.story import BACK, LOST, Told
+from tests.support.story import BACK, LOST, PLC_SAID, Told
 
 
 @pytest.mark.req("R8")
@@ -20,7 +20,16 @@ def test_lost_links_are_named_and_the_core_stays_ready(told: Told) -> None:
 def test_each_loss_and_each_return_is_said_once(told: Told, said: str) -> None:
     (row,) = told.books.rows("SELECT turn_id, priority FROM delivery WHERE text LIKE ?", f"{said}%")
     answers = PRIORITY_UTTERANCE
-    assert row["turn_id"] is None and (row["priority"] < answers if "coordinator" in said else row["priority"] > answers)
+    assert row["priority"] < answers if "coordinator" in said else row["priority"] > answers
+    by_alarm = said in PLC_SAID  # the plant model has an alarm of that link, which tells of it in its own conversation
+    assert (row["turn_id"] is not None) == by_alarm
+
+
+@pytest.mark.req("R8", "F7")
+def test_a_plc_that_cannot_be_seen_is_one_alarm_and_nothing_besides(told: Told) -> None:
+    (alarm,) = told.books.rows("SELECT * FROM alarm WHERE alarm_id = 'line_3_unreachable'")
+    assert alarm["session_id"] and alarm["cleared_utc"]
+    assert told.books.count("SELECT count(*) FROM delivery WHERE text LIKE '%see the PLC%'") == 0
 
 
 @pytest.mark.field("FC-F05")
@@ -32,8 +41,8 @@ def test_a_value_from_before_the_silence_is_said_to_be_old(told: Told) -> None:
 
 
 def test_a_value_never_read_is_no_number(told: Told) -> None:
-    assert told.answers["never read"]["replies"] == ["The current of conveyor 3 is not readable."]
-    tag = told.lost_tags["conveyor_3.current"]
+    assert told.answers["never read"]["replies"] == ["The belt speed of conveyor 3 is not readable."]
+    tag = told.lost_tags["conveyor_3.speed"]
     assert (tag["quality"], tag["value"], tag["age_s"]) == ("bad", None, None)
 
 
@@ -47,7 +56,7 @@ def test_everything_comes_back_unaided(told: Told) -> None:
 
 @pytest.mark.req("F7")
 def test_an_alarm_raised_while_the_broker_was_away_is_not_lost(told: Told) -> None:
-    assert told.held_back == 1  # only the first alarm had come in by then
+    assert told.held_back == 2  # only the first alarm had come in by then, and that of the PLC itself
     assert told.answers["no order"]["replies"] == ["No work order."]
     assert told.books.count("SELECT count(*) FROM alarm WHERE asset = 'pump_3'") == 1
 

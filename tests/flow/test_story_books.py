@@ -15,10 +15,12 @@ from tests.support.story import Told
 
 @pytest.mark.req("P2", "F7")
 def test_every_published_alarm_is_stored_once_and_has_its_conversation(told: Told) -> None:
-    stored = told.books.rows("SELECT dedupe_key, outcome FROM admission WHERE kind = 'alarm'")
+    stored = told.books.rows("SELECT disposition FROM alarm_event WHERE source = 'line_3_plc'")
     assert len(stored) == told.counts["acked"] == told.counts["published"] == 3
-    assert {row["outcome"] for row in stored} == {"done"}
-    alarms = told.books.rows("SELECT * FROM alarm ORDER BY seq")
+    # What came late because the broker was away may have been read from the PLC before.
+    assert {row["disposition"] for row in stored} <= {"announce", "merged"}
+    assert told.books.rows("SELECT outcome FROM admission WHERE kind = 'alarm' GROUP BY outcome") == [{"outcome": "done"}]
+    alarms = told.books.rows("SELECT * FROM alarm WHERE asset <> 'plc_3' ORDER BY seq")
     states = {alarm["asset"]: alarm["state"] for alarm in alarms}
     assert states == {"motor_3": "returned_unacknowledged", "pump_3": "unacknowledged"}
     assert len({alarm["session_id"] for alarm in alarms} - {None}) == 2
@@ -35,7 +37,7 @@ def test_the_yes_made_one_work_order_which_the_coordinator_numbered(told: Told) 
 @pytest.mark.req("P4")
 def test_the_report_is_a_commit_in_procedural_memory(told: Told) -> None:
     effects = told.books.rows("SELECT * FROM effect WHERE tool = 'write_report' ORDER BY seq")
-    assert [effect["status"] for effect in effects] == ["applied", "applied"]  # of either alarm
+    assert [effect["status"] for effect in effects] == ["applied"] * 3  # of either alarm, and of the PLC that was lost
     result = json.loads(effects[0]["result"])
     assert git(told.procedures, "log", "--format=%H", "--", result["path"]).split() == [result["commit"]]
     report = git(told.procedures, "show", f"{result['commit']}:{result['path']}")
@@ -103,6 +105,6 @@ def test_it_stops_within_its_bound_and_the_next_start_knows(told: Told) -> None:
 
 @pytest.mark.req("R5")
 def test_what_was_said_went_through_the_loudspeaker(told: Told) -> None:
-    first = told.books.rows("SELECT * FROM delivery ORDER BY seq LIMIT 1")[0]
+    first = told.books.rows("SELECT * FROM delivery WHERE channel = 'speech' ORDER BY seq LIMIT 1")[0]
     assert first["status"] == "delivered" and first["first_audio_mono_ns"] > first["queued_mono_ns"]
     assert told.speech_bytes > 44_100  # a second of speech at least

@@ -11,6 +11,7 @@ from demo.site import Site
 from tests.support.site import Books, ask, log_of, plant_counts, running_site, until_said
 
 LOST = ("The coordinator cannot be reached.", "I have lost the alarm broker.", "Its values are old until it answers again.")
+PLC_SAID = ("Its values are old until it answers again.", "Back to normal: PLC of line three cannot be seen.")
 BACK = ("The coordinator is back.", "The alarm broker is back.", "Back to normal: PLC of line three cannot be seen.")
 
 
@@ -97,7 +98,7 @@ async def _without_anything(site: Site, told: Told) -> None:
     )
     told.lost_tags = {tag["key"]: tag for tag in await site.client.get("/v1/tags")}
     told.answers["stale"] = await ask(site, "what is the temperature of motor three")
-    told.answers["never read"] = await ask(site, "what is the current of conveyor three")
+    told.answers["never read"] = await ask(site, "what is the speed of conveyor three")
     await site.plant.order(do="pressure_drop", asset="pump_3")
     for text in LOST:
         await until_said(site, text, within_s=40)
@@ -106,7 +107,7 @@ async def _without_anything(site: Site, told: Told) -> None:
 
 async def _everything_back(site: Site, told: Told) -> None:
     await site.broker.start()
-    await site.plant.order(do="silent", seconds=0)
+    await site.plant.order(do="behave")
     await site.start_coordinator()
     await site.client.until("/v1/confirmations", lambda rows: rows, what="the question of the alarm held back", within_s=40)
     told.answers["no order"] = await ask(site, "no")

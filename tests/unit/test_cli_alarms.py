@@ -122,6 +122,8 @@ async def test_shelving_has_a_reason_a_person_and_an_end(bench: Bench, rooms: Al
     assert (await run("shelve", "trip", "--minutes", "30"))[0] == exit_codes.USAGE
     code, out, _ = await run("shelve", "trip", "--minutes", "30", "--reason", "the guard is open")
     assert (code, out) == (0, "trip is shelved for 30 minutes\n")
+    assert "trip" in [known["alarm_id"] for known in json.loads((await run("defined", "--json"))[1])]
+    assert "trip" in (await run("defined"))[1]
     code, out, _ = await run("held", "--json")
     (held,) = json.loads(out)
     assert (held["alarm_id"], held["kind"], held["reason"], held["by"]) == ("trip", "shelved", "the guard is open", ME)

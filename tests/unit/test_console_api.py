@@ -61,6 +61,8 @@ async def test_lists_come_newest_first_with_json_decoded(http: httpx.AsyncClient
     assert (await http.get("/v1/work-orders")).json()[0]["number"] is None
     assert (await http.get("/v1/deliveries", params={"status": "delivered"})).json()[0]["text"] == "Shall I?"
     assert (await http.get("/v1/deliveries", params={"status": "pending"})).json() == []
+    assert (await http.get("/v1/deliveries", params={"channel": "speech"})).json()[0]["text"] == "Shall I?"
+    assert (await http.get("/v1/deliveries", params={"channel": "mqtt"})).json() == []
 
 
 async def test_a_turn_is_shown_whole(http: httpx.AsyncClient) -> None:
