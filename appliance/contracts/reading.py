@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import overload
 
 Value = float | int | bool | str  # engineering value after decoding and scaling
 
@@ -32,6 +34,35 @@ class Reading:
     def age_s(self, now: datetime) -> float | None:
         """Seconds since the value was true at the source, or None when it never was."""
         return None if self.source_utc is None else max(0.0, (now - self.source_utc).total_seconds())
+
+
+class Repeat(Sequence[Reading]):
+    """The readings ``before`` once more: read again at ``source_utc``, and nothing but that is new.
+
+    Most polls bring this. Each reading is made when somebody looks at it; a number that never was one keeps having no time.
+    """
+
+    __slots__ = ("before", "source_utc")
+
+    def __init__(self, before: Sequence[Reading], source_utc: datetime) -> None:
+        self.before = before
+        self.source_utc = source_utc
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+    @overload
+    def __getitem__(self, index: int) -> Reading: ...
+    @overload
+    def __getitem__(self, index: slice) -> Repeat: ...
+    def __getitem__(self, index: int | slice) -> Reading | Repeat:
+        if isinstance(index, slice):
+            return Repeat(self.before[index], self.source_utc)
+        return self.of(self.before[index])
+
+    def of(self, reading: Reading) -> Reading:
+        """Return one of ``before`` as it is now."""
+        return reading if reading.source_utc is None else replace(reading, source_utc=self.source_utc)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from math import isfinite
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from appliance.contracts.alarm_definition import HIGH_LIMITS, LOW_LIMITS, Condition, ConditionKind
 from appliance.contracts.reading import Quality, Reading
@@ -19,7 +19,10 @@ RATE_SLOTS = 256
 
 
 class Judge(Protocol):
-    """Judges the readings of one condition's tag, in their order."""
+    """Judges the readings of one condition's tag, in their order. With ``is_memoryless`` the same reading again, after what was
+    said of it, says the same again."""
+
+    is_memoryless: ClassVar[bool]
 
     def judge(self, reading: Reading, at_mono_ns: int, held: bool) -> bool | None:
         """Return whether the condition holds, or None when the reading does not tell. ``held`` is what was said last."""
@@ -54,6 +57,8 @@ class _Memoryless:
     """A judge to whom every reading is new."""
 
     __slots__ = ()
+
+    is_memoryless: ClassVar[bool] = True
 
     def lose_sight(self) -> None:
         """Nothing was remembered."""
@@ -137,6 +142,8 @@ class RateJudge:
     """
 
     __slots__ = ("_highest", "_limit", "_lowest", "_over", "_seen_since_ns", "_slot_ns", "_window_ns")
+
+    is_memoryless: ClassVar[bool] = False
 
     def __init__(self, limit: float, hysteresis: float, within_s: float) -> None:
         self._limit = limit

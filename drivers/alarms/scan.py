@@ -18,7 +18,7 @@ from appliance.contracts.alarm_definition import AlarmDefinition, Condition
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import AlarmSink
-from appliance.contracts.reading import Quality, Reading, Visibility
+from appliance.contracts.reading import Quality, Reading, Repeat, Visibility
 from drivers.alarms.ledger_line import LedgerLine
 from drivers.alarms.links import LinkSight
 from drivers.alarms.watch import AlarmWatch, SuppressionWatch, source_of
@@ -69,6 +69,9 @@ class AlarmScan:
         if self._sight.is_unsure:
             for change in self._sight.seen_by(readings):
                 self.note(change)
+        if isinstance(readings, Repeat):
+            self._take_again(readings, at_ns)
+            return
         for reading in readings:  # before any event is made: it tells its value and whether it means anything
             if reading.tag in self._shown:
                 self._shown[reading.tag] = reading
@@ -77,10 +80,20 @@ class AlarmScan:
                     self._line.put_suppression(rule)
         for reading in readings:
             for watch in self._by_tag.get(reading.tag, ()):
-                if watch.hear(reading, at_ns):
-                    self._found(watch)
-                elif watch.delay.due_mono_ns is not None:
-                    self._wake_by(watch.delay.due_mono_ns)
+                self._hear(watch, reading, at_ns)
+
+    def _take_again(self, readings: Repeat, at_ns: int) -> None:
+        """Only an alarm for which it counts how often or how long it was so looks at a reading that is as the last one."""
+        for reading in readings.before:
+            for watch in self._by_tag.get(reading.tag, ()):
+                if not watch.is_at_rest:
+                    self._hear(watch, readings.of(reading), at_ns)
+
+    def _hear(self, watch: AlarmWatch, reading: Reading, at_ns: int) -> None:
+        if watch.hear(reading, at_ns):
+            self._found(watch)
+        elif watch.delay.due_mono_ns is not None:
+            self._wake_by(watch.delay.due_mono_ns)
 
     def note(self, change: Visibility) -> None:
         """Take in that a link, or a device behind it, came into sight or was lost."""

@@ -56,8 +56,8 @@ class AlarmWatch:
     """
 
     __slots__ = (
-        "_began_active", "_has_looked", "_holds", "_judge", "_over", "condition", "definition", "delay", "is_second", "live",
-        "own", "queued", "sampled_mono_ns", "sampled_utc", "source", "waiting",
+        "_began_active", "_has_looked", "_holds", "_judge", "_over", "condition", "definition", "delay", "is_at_rest",
+        "is_second", "live", "own", "queued", "sampled_mono_ns", "sampled_utc", "source", "waiting",
     )  # fmt: skip
 
     def __init__(self, definition: AlarmDefinition, condition: Condition, source: str, tag: Tag | None) -> None:
@@ -71,6 +71,8 @@ class AlarmWatch:
         self._holds = False
         self._has_looked = False
         self._began_active = False  # it was so when we first looked, and ever since
+        self.is_at_rest = False
+        """Whether the last reading, should it come again, would change nothing."""
         self.sampled_mono_ns = 0
         self.sampled_utc: datetime | None = None
         self.live: dict[str, Identity] = {}
@@ -93,10 +95,13 @@ class AlarmWatch:
         """Take in a reading of the condition's tag; return whether the alarm came or went."""
         judge = self._judge
         holds = None if judge is None else judge.judge(reading, at_mono_ns, self._holds)
-        if holds is None:
+        if judge is None or holds is None:
+            self.is_at_rest = False
             self.delay.lose_sight()
             return False
-        return self.see(holds, at_mono_ns, reading.source_utc)
+        has_changed = self.see(holds, at_mono_ns, reading.source_utc)
+        self.is_at_rest = judge.is_memoryless and holds is self.delay.is_active
+        return has_changed
 
     def see(self, holds: bool, at_mono_ns: int, at_utc: datetime | None) -> bool:
         """Take in whether the condition holds; return whether the alarm came or went."""
@@ -160,6 +165,7 @@ class AlarmWatch:
         if self.delay.is_active is not bool(self.live):
             self.waiting = None
             self._began_active = False
+            self.is_at_rest = False
             self._holds = bool(self.live)
             self.delay.settle(self._holds)
 

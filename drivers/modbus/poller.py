@@ -106,7 +106,7 @@ class DevicePoller:
             else:
                 self._tell_missed(slot, error.message)
             return 0.0
-        self._reporting.tell(slot.block, self._reporting.take(slot.block, answer))
+        self._reporting.polled(slot.block, answer)
         return 0.0
 
     def _note_pace(self, slot: Slot, missed: int) -> None:

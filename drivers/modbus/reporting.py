@@ -12,7 +12,7 @@ from datetime import datetime
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.deadband import has_moved
-from appliance.contracts.reading import Quality, Reading
+from appliance.contracts.reading import Quality, Reading, Repeat
 from appliance.contracts.tag import Tag
 from drivers.modbus.blocks import Block
 from drivers.modbus.codec import Codec
@@ -23,16 +23,27 @@ _MISSED_SAMPLES = 3  # a sample is stale when so many polls went by without anot
 _UNPOLLED_S = 2.0  # what is read only on demand is taken to be as slow as this
 
 
+@dataclass(slots=True, eq=False)
+class Sample:
+    """When an answer came. It moves on while the same answer comes again, for all tags that were in it."""
+
+    utc: datetime
+    at_ns: int
+
+
 @dataclass(slots=True)
 class TagTrack:
-    """What is known of one tag. ``interval_s``: how often it is polled, None when only on demand."""
+    """What is known of one tag. ``interval_s``: how often it is polled, None when only on demand.
+
+    ``sample`` is the time of ``newest``, None after a miss; a reading itself knows only when its value first came.
+    """
 
     tag: Tag
     interval_s: float | None
     codec: Codec = field(init=False)
     where: str = field(init=False)
     newest: Reading | None = None
-    newest_at_ns: int = 0
+    sample: Sample | None = None
     good: Reading | None = None
     reported: Reading | None = None
 
@@ -40,35 +51,43 @@ class TagTrack:
         self.codec = Codec(self.tag)
         self.where = self.tag.where
 
-    def take(self, raw: tuple[int, ...], utc: datetime, now_ns: int) -> Reading:
+    def take(self, raw: tuple[int, ...], sample: Sample) -> Reading:
         """Note an answer that came now and return its reading."""
         known = self.good
-        # Most samples are like the one before: they are not decoded again.
         value = known.value if known is not None and known.raw == raw else self.codec.decode(raw)
         if value is None:
+            self._keep_good()
             why = f"the device gives no number ({self.where})"
             reading = Reading(self.tag.key, None, self.tag.unit, Quality.BAD, None, raw, why)
         else:
-            reading = self.good = Reading(self.tag.key, value, self.tag.unit, Quality.GOOD, utc, raw)
-        self.newest, self.newest_at_ns = reading, now_ns
+            reading = self.good = Reading(self.tag.key, value, self.tag.unit, Quality.GOOD, sample.utc, raw)
+        self.newest, self.sample = reading, sample
         return reading
 
     def miss(self, why: str) -> Reading:
         """Note that there was no answer, and return the last good value with its own time (STALE), or none (BAD)."""
+        self._keep_good()
         why = why if self.where in why else f"{why} ({self.where})"
         if self.good is None:
             reading = Reading(self.tag.key, None, self.tag.unit, Quality.BAD, None, (), why)
         else:
             reading = replace(self.good, quality=Quality.STALE, why=why)
-        self.newest = reading
+        self.newest, self.sample = reading, None
         return reading
+
+    def _keep_good(self) -> None:
+        """Let the last good value have the time at which it came last, before another reading follows it."""
+        if self.good is not None and self.good is self.newest and self.sample is not None:
+            self.good = replace(self.good, source_utc=self.sample.utc)
 
     def last(self, now_ns: int, lost_why: str) -> Reading | None:
         """Return the newest sample, STALE when it is too old or (``lost_why``) the device cannot be seen."""
         newest = self.newest
-        if newest is None or newest.quality is not Quality.GOOD:
+        sample = self.sample
+        if newest is None or newest.quality is not Quality.GOOD or sample is None:
             return newest
-        age_s = (now_ns - self.newest_at_ns) / 1e9
+        newest = replace(newest, source_utc=sample.utc)
+        age_s = (now_ns - sample.at_ns) / 1e9
         if lost_why:
             return replace(newest, quality=Quality.STALE, why=f"{lost_why} ({self.where})")
         if age_s > _MISSED_SAMPLES * (self.interval_s or _UNPOLLED_S):
@@ -84,12 +103,25 @@ class TagTrack:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TrackedBlock:
-    """A block, and where each of its tags stands in the answer."""
+    """A block, where each of its tags stands in the answer, and what was polled last."""
 
     block: Block
     cuts: tuple[tuple[slice, TagTrack], ...]
+    answer: tuple[int, ...] = ()
+    sample: Sample | None = None
+    readings: Sequence[Reading] = ()
+
+    def repeated(self, answer: tuple[int, ...]) -> Sample | None:
+        """Return the sample of last time if this is its answer again and nothing else became known of its tags since then."""
+        is_same = answer == self.answer and all(track.sample is self.sample for _, track in self.cuts)
+        return self.sample if is_same else None
+
+    def remember(self, answer: tuple[int, ...], readings: list[Reading]) -> None:
+        """Keep what was polled now."""
+        self.answer, self.readings = answer, readings
+        self.sample = self.cuts[0][1].sample if self.cuts else None
 
 
 class Reporting:
@@ -112,8 +144,21 @@ class Reporting:
 
     def take(self, block: TrackedBlock, answer: tuple[int, ...]) -> list[Reading]:
         """Note a block's answer without telling anybody."""
-        utc, now_ns = self._clock.utc(), self._clock.monotonic_ns()
-        return [track.take(answer[cut], utc, now_ns) for cut, track in block.cuts]
+        sample = Sample(self._clock.utc(), self._clock.monotonic_ns())
+        return [track.take(answer[cut], sample) for cut, track in block.cuts]
+
+    def polled(self, block: TrackedBlock, answer: tuple[int, ...]) -> None:
+        """Note the answer of a polled block and tell of it. Most are as the one before: then only their time is new."""
+        sample = block.repeated(answer)
+        if sample is None:
+            readings = self.take(block, answer)
+            block.remember(answer, readings)
+            self.tell(block, readings)
+            return
+        sample.utc, sample.at_ns = self._clock.utc(), self._clock.monotonic_ns()
+        again = Repeat(block.readings, sample.utc)
+        for listener in self.sample_listeners:
+            listener(again)
 
     def miss(self, block: TrackedBlock, why: str) -> list[Reading]:
         """Note that a block could not be read, without telling anybody."""

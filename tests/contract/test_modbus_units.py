@@ -63,12 +63,13 @@ async def gateway(clock: Clock | None = None, **changes: Any) -> AsyncIterator[G
 @pytest.mark.req("F1", "F7")
 @pytest.mark.field("FC-F06", "FC-F10")
 async def test_a_dead_unit_is_said_alone_and_leaves_the_others_the_socket() -> None:
-    async with gateway() as it:
+    clock = ManualClock()
+    async with gateway(clock) as it:
         for _ in range(3):
             await it.read(LIVE)
             with pytest.raises(Unavailable, match="no answer") as silence:
                 await it.read(DEAD)
-            await asyncio.sleep(silence.value.retry_after_s)
+            clock.advance(silence.value.retry_after_s)
         assert it.changes == [(None, ""), (DEAD, "no answer within 0.1 s")]
         assert it.link.is_online
         assert (it.link.is_device_online(LIVE), it.link.is_device_online(DEAD)) == (True, False)
@@ -304,7 +305,7 @@ async def test_a_dead_neighbour_leaves_a_unit_its_rate(
 ) -> None:
     with field_server(name, tmp_path) as server:
         link = ModbusLink(server.link(timeout_s=TIMEOUT_S), SystemClock(), lambda *_: None, expected=(LIVE, DEAD))
-        alone = (await _asked_beside(link, 1.0)).answered
+        alone = (await _asked_beside(link, 0.5)).answered * 2
         live = await _asked_beside(link, 2.0, DEAD)
         link.close()
         await until(lambda: server.sockets() == 0, "closed")

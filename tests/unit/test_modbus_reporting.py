@@ -42,9 +42,8 @@ class Desk:
         return hear
 
     def take(self, *raw: int) -> Reading:
-        (reading,) = readings = self.reporting.take(self.block, tuple(word & 0xFFFF for word in raw))
-        self.reporting.tell(self.block, readings)
-        return reading
+        self.reporting.polled(self.block, tuple(word & 0xFFFF for word in raw))
+        return self.samples[-1]
 
     def miss(self, why: str = "no answer") -> Reading:
         (reading,) = readings = self.reporting.miss(self.block, why)
