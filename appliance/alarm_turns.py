@@ -24,11 +24,9 @@ from appliance.contracts.turn import Turn
 from appliance.coordination.availability import Availability
 from appliance.planning.planner import Planner
 from appliance.session.turns import Also, Turns
-from appliance.store import alarms, announcements, deliveries, floods
+from appliance.store import alarms, announcements, floods
 
 _INTENTS = {"chatter": "alarm_chatter", "again": "alarm_again"}
-_BY_NUMBER = (FloodNews.OPENED, FloodNews.GROWN, FloodNews.AGAIN)
-"""News of a flood that a newer number replaces, as long as it was not said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +125,11 @@ class AlarmTurns:
         """
         if "flood" not in turn.context:
             return self.planner.plan_alarm(turn.context["alarm"], turn.language), None
-        flood_id, news = turn.context["flood"]["flood"], FloodNews(turn.context["flood"]["news"])
-        told = await self.ledger.fetch(announcements.HEARD, (flood_id,))
-        was_heard = bool(told and told[0]["is_heard"])
-        if news is FloodNews.GROWN and not was_heard:
-            news = FloodNews.OPENED  # nobody has heard of it yet: the first words are said with the newer number
-        summary = await self.floods.summary(flood_id)
+        flood_id = turn.context["flood"]["flood"]
+        stock = await self.floods.take_stock(flood_id, FloodNews(turn.context["flood"]["news"]))
 
         def note(tx: Transaction) -> None:
-            if news in _BY_NUMBER and (last := announcements.last_turn(tx, flood_id)) is not None:
-                deliveries.supersede(tx, self.clock, last)
-            announcements.note(tx, self.clock, flood_id, turn.id, is_flood=True, was_heard=was_heard)
-            floods.told(tx, flood_id, summary.count)
+            announcements.note(tx, self.clock, flood_id, turn.id, is_flood=True, was_heard=stock.was_heard)
+            floods.told(tx, flood_id, stock.summary.count)
 
-        return self.planner.plan_flood(news, summary, turn.language), note
+        return self.planner.plan_flood(stock.news, stock.summary, turn.language), note

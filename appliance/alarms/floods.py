@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from appliance.alarms.settings import AlarmSettings
 from appliance.contracts.admission import PRIORITY_FLOOD, Admission, AdmissionStatus, Door, Outcome, Request, RequestKind
@@ -24,9 +25,12 @@ from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.flood import Flood, FloodNews, FloodSummary
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.canonical import digest
-from appliance.store import admissions, alarm_events, alarms, announcements, floods, owners, sessions
+from appliance.store import admissions, alarm_events, alarms, announcements, deliveries, floods, owners, sessions
 
 log = logging.getLogger(__name__)
+
+_BY_NUMBER = (FloodNews.OPENED, FloodNews.GROWN, FloodNews.AGAIN)
+"""News that a newer number replaces, as long as they were not said."""
 
 FirstOut = Callable[[Sequence[Alarm]], Alarm]
 
@@ -34,6 +38,15 @@ FirstOut = Callable[[Sequence[Alarm]], Alarm]
 def oldest(came: Sequence[Alarm]) -> Alarm:
     """Return the alarm that came first; ``came`` is in order."""
     return came[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What is told of a flood. ``was_heard``: something about it may have been heard before."""
+
+    news: FloodNews
+    summary: FloodSummary
+    was_heard: bool
 
 
 class Floods:
@@ -189,7 +202,7 @@ class Floods:
             self._tell(tx, flood, FloodNews.OPENED)
         elif number == flood.told_count or admissions.waiting_of(tx, RequestKind.FLOOD):
             return  # what waits to be led will tell the number as it is then
-        elif number >= 2 * flood.told_count or announcements.is_unheard(tx, flood.id):
+        elif number >= 2 * flood.told_count or announcements.awaits_words(tx, flood.id):
             self._tell(tx, flood, FloodNews.GROWN, number)
         else:
             return
@@ -240,12 +253,20 @@ class Floods:
         since_ns = max(self._started_mono_ns, flood.newest_mono_ns if is_this_boot else 0)
         return self._settings.flood_over_s - (self._clock.monotonic_ns() - since_ns) / 1e9
 
-    async def summary(self, flood_id: str) -> FloodSummary:
-        """Return what there is to tell of a flood now."""
+    # what is told of it -------------------------------------------------------------------------------------------------
+    async def take_stock(self, flood_id: str, news: FloodNews) -> Stock:
+        """Return what there is to tell of a flood now. A number that was queued and is not being said gives way to this one."""
 
-        def work(tx: Transaction) -> FloodSummary:
+        def work(tx: Transaction) -> Stock:
+            owners.require(tx, self._epoch)
+            last_turn = announcements.last_turn(tx, flood_id)
+            if news in _BY_NUMBER and last_turn is not None:
+                deliveries.supersede(tx, self._clock, last_turn)
+            was_heard = announcements.is_heard(tx, flood_id)
+            # While nobody has heard of the flood, its first words are what is said, with the newer number.
+            told = FloodNews.OPENED if news is FloodNews.GROWN and not was_heard else news
             members = floods.members(tx, flood_id)
-            return floods.summary(members, self._first_out(members))
+            return Stock(told, floods.summary(members, self._first_out(members)), was_heard)
 
         return await self._ledger.transaction(work)
 

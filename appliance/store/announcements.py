@@ -10,13 +10,6 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.store import Transaction
 from appliance.store.columns import to_utc, utc_text
 
-# Naming the partial index' own condition keeps these on it, however many deliveries there have been.
-_WAITING = "delivery.status IN ('pending', 'attempting') AND delivery.channel = 'speech'"
-
-HEARD = f"""SELECT was_heard OR NOT EXISTS (SELECT 1 FROM delivery WHERE {_WAITING} AND delivery.status = 'pending'
-    AND delivery.turn_id = announcement.last_turn_id) AS is_heard FROM announcement WHERE subject = ?"""
-"""Query of whether anything about a subject may have been heard: not when all its words still wait to be said."""
-
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
@@ -77,20 +70,31 @@ def unfinished(tx: Transaction) -> list[Announcement]:
     return [_announcement(row) for row in tx.execute("SELECT * FROM announcement WHERE is_over = 0 ORDER BY subject")]
 
 
-def is_unheard(tx: Transaction, subject: str) -> bool:
-    """Whether nothing of a subject's latest words can have been heard: they wait to be said, or are still being made."""
+def is_heard(tx: Transaction, subject: str) -> bool:
+    """Whether anything about a subject may have been heard; what still waits to be said, or was given up for newer words, not."""
     row = tx.execute(
-        f"SELECT turn.state IN ('planning', 'executing') OR EXISTS (SELECT 1 FROM delivery WHERE {_WAITING}"
-        " AND delivery.status = 'pending' AND delivery.turn_id = turn.id) AS is_unheard"
+        "SELECT was_heard OR EXISTS (SELECT 1 FROM delivery WHERE turn_id = last_turn_id AND channel = 'speech'"
+        " AND status NOT IN ('pending', 'abandoned')) AS is_heard FROM announcement WHERE subject = ?",
+        (subject,),
+    ).fetchone()
+    return row is not None and bool(row["is_heard"])
+
+
+def awaits_words(tx: Transaction, subject: str) -> bool:
+    """Whether a subject's latest words are not being said yet: they wait, or are still being made."""
+    row = tx.execute(
+        "SELECT turn.state IN ('planning', 'executing') OR EXISTS (SELECT 1 FROM delivery WHERE turn_id = turn.id"
+        " AND channel = 'speech' AND status = 'pending') AS awaits_words"
         " FROM announcement JOIN turn ON turn.id = announcement.last_turn_id WHERE subject = ?",
         (subject,),
     ).fetchone()
-    return row is None or bool(row["is_unheard"])
+    return row is None or bool(row["awaits_words"])
 
 
 def is_being_said(tx: Transaction, turn_id: str) -> bool:
     """Whether words of a turn still wait to be said, or are being said."""
-    return tx.execute(f"SELECT 1 FROM delivery WHERE {_WAITING} AND turn_id = ?", (turn_id,)).fetchone() is not None
+    waiting = "SELECT 1 FROM delivery WHERE turn_id = ? AND channel = 'speech' AND status IN ('pending', 'attempting')"
+    return tx.execute(waiting, (turn_id,)).fetchone() is not None
 
 
 def is_answered(tx: Transaction, turn_id: str) -> bool:

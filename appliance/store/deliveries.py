@@ -220,8 +220,7 @@ def recover(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH) ->
 
 def supersede(tx: Transaction, clock: Clock, turn_id: str) -> None:
     """Abandon what a turn queued and nobody has begun to say: newer words tell more. Operations: ``delivery.abandoned``."""
-    is_open = "status IN ('pending', 'attempting')"  # the index' own condition
-    waiting = f"SELECT id FROM delivery WHERE channel = 'speech' AND {is_open} AND status = 'pending' AND turn_id = ?"
+    waiting = "SELECT id FROM delivery WHERE turn_id = ? AND channel = 'speech' AND status = 'pending' ORDER BY seq"
     for row in tx.execute(waiting, (turn_id,)).fetchall():
         why = "newer words were queued before it could be said"
         _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure=why)

@@ -16,7 +16,7 @@ from appliance.foundation.system_clock import SystemClock
 from drivers.modbus.link import ModbusLink
 from tests.support.modbus_servers import certificate, field_server, open_handles, serial_line
 from tests.support.raw_plc import raw_plc, registers
-from tests.support.waiting import until
+from tests.support.waiting import pause, until
 
 HOLDING = RegisterKind.HOLDING_REGISTER
 
@@ -112,7 +112,7 @@ async def test_a_serial_adapter_that_is_pulled_and_plugged_is_used_again(tmp_pat
             await reading  # at once, not after the time-out
     with pytest.raises(Unavailable) as away:
         await link.read(1, HOLDING, 0, 1)
-    await asyncio.sleep(away.value.retry_after_s)
+    await pause(away.value.retry_after_s)
     with serial_line(tmp_path) as (_, its), its.open("r+b", buffering=0) as device:
         reading = asyncio.create_task(link.read(1, HOLDING, 3, 1))
         request = await asyncio.to_thread(device.read, 8)
@@ -143,7 +143,7 @@ async def test_a_plc_that_moved_to_another_address_is_found_by_its_name(monkeypa
             address["plc.test"] = "127.0.0.2"
             with pytest.raises(Unavailable) as away:
                 await link.read(1, HOLDING, 0, 1)
-            await asyncio.sleep(away.value.retry_after_s)
+            await pause(away.value.retry_after_s)
             assert await link.read(1, HOLDING, 0, 1) == (2,)
             assert (old.connections, new.connections) == (1, 1)
             await until(lambda: old.open == 0, "the old socket is closed")

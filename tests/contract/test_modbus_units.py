@@ -20,7 +20,7 @@ from drivers.modbus.link import ModbusLink
 from tests.support.clock import ManualClock
 from tests.support.modbus_servers import field_server
 from tests.support.raw_plc import RawPlc, framed, raw_plc, registers
-from tests.support.waiting import until
+from tests.support.waiting import pause, until
 
 HOLDING = RegisterKind.HOLDING_REGISTER
 LIVE, DEAD = 1, 9
@@ -103,7 +103,7 @@ async def test_when_every_unit_is_silent_the_link_is_lost_and_opened_anew() -> N
         assert it.changes == [(None, ""), (DEAD, "no answer within 0.1 s"), (None, "no answer within 0.1 s")]
         assert not it.link.is_online
         it.plc.silent_units = {DEAD}
-        await asyncio.sleep(silence.value.retry_after_s)
+        await pause(silence.value.retry_after_s)
         await it.read(LIVE)
         assert it.changes[3:] == [(None, "")]
         await until(lambda: it.plc.open == 1, "one socket")
@@ -290,7 +290,7 @@ async def _asked_beside(link: ModbusLink, seconds: float, *others: int) -> Askin
     """Ask the live unit for a while, beside others."""
     live = Asking(link, LIVE)
     tasks = [asyncio.create_task(each.run()) for each in (live, *(Asking(link, other) for other in others))]
-    await asyncio.sleep(seconds)
+    await asyncio.wait(tasks, timeout=seconds)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

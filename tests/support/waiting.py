@@ -14,3 +14,11 @@ async def until(condition: Callable[[], object], what: str, within_s: float = 10
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"not within {within_s:g} s: {what}") from None
+
+
+async def pause(pause_s: float) -> None:
+    """Return when a pause is over that the product itself asked for (``Unavailable.retry_after_s``)."""
+    clock = asyncio.get_running_loop().time
+    due_s = clock() + pause_s
+    while (left_s := due_s - clock()) > 0:  # noqa: ASYNC110 - it is time itself that is waited for
+        await asyncio.sleep(left_s)

@@ -13,6 +13,7 @@ import pytest
 from appliance.alarms.settings import AlarmSettings
 from appliance.contracts.admission import Outcome
 from appliance.contracts.alarm import AlarmEvent
+from appliance.store import deliveries
 from tests.support.alarms import acknowledge_all
 from tests.support.floods import cleared, flood_plant, raised
 from tests.support.hall import Hall, hot, open_hall
@@ -200,6 +201,27 @@ async def test_a_flood_survives_a_restart_and_goes_on(tmp_path: Path) -> None:
         async with serving(hall.floods):
             await until_told(hall, 2)
         assert (await summaries(hall))[1].startswith("No more new alarms. 9 of 9 are still active.")
+
+
+@pytest.mark.req("R5", "F6")
+@pytest.mark.parametrize("when", ["before more come", "while it is said"])
+async def test_first_words_cut_short_by_a_restart_are_said_once_in_the_end(tmp_path: Path, when: str) -> None:
+    async with flooded(tmp_path) as hall:
+        await burst(hall, 8)
+        database, clock = hall.bench.database, hall.bench.clock
+        begun = await database.transaction(lambda tx: deliveries.begin_next(tx, clock))
+        assert begun is not None and begun.text.startswith("8 alarms at once.")
+        await hall.die()
+        await hall.restart()
+        if when == "before more come":
+            (begun,) = await database.transaction(lambda tx: deliveries.recover(tx, clock))
+        hall.open()
+        await take(hall, [raised(hall.bench, number) for number in range(8, 20)])
+        told = [text for text in await summaries(hall)]
+        first, grown = "20 alarms at once.", "The alarm flood has grown to 20 alarms."
+        assert [text.split(".")[0] + "." for text in told] == (
+            [first] if when == "before more come" else [begun.text[:17], grown]
+        )
 
 
 async def until_told(hall: Hall, count: int) -> None:

@@ -87,8 +87,8 @@ async def test_holding_again_counts_from_then_and_closing_lets_go() -> None:
     line = Line()
     line.turns.hold(1, 0.01)
     line.turns.hold(1, 30)
-    line.wait(1, 0)
-    await asyncio.sleep(0.03)
+    waiting = line.wait(1, 0)
+    await asyncio.wait({waiting}, timeout=0.03)
     assert line.served == []
     line.turns.close()
     await line.all()

@@ -37,4 +37,5 @@ CREATE TABLE announcement (
     last_boot_id TEXT NOT NULL,
     is_over INTEGER NOT NULL DEFAULT 0 CHECK (is_over IN (0, 1))
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX delivery_of_turn ON delivery (turn_id);
 CREATE INDEX announcement_open ON announcement (subject) WHERE is_over = 0;
