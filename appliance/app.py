@@ -57,6 +57,7 @@ log = logging.getLogger(__name__)
 _FINISH_TURNS_S = 10.0  # at SIGTERM a running turn gets this long; what is left goes on after the next start
 _FINISH_SPEECH_S = 5.0
 _FLUSH_S = 5.0
+_COMMITS_TOGETHER_S = 0.1  # an alarm is a dozen commits; nobody can answer a question sooner after it was put
 
 
 async def serve(settings: Settings) -> int:
@@ -306,6 +307,7 @@ class Appliance:
                 await self.voice.expect_answer(pending)
                 told = pending
             await self._written.wait()
+            await asyncio.sleep(_COMMITS_TOGETHER_S)
 
     def _announcer(self) -> Announcer:
         return Announcer(

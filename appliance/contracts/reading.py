@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import overload
 
 Value = float | int | bool | str  # engineering value after decoding and scaling
 
@@ -36,33 +35,34 @@ class Reading:
         return None if self.source_utc is None else max(0.0, (now - self.source_utc).total_seconds())
 
 
-class Repeat(Sequence[Reading]):
-    """The readings ``before`` once more: read again at ``source_utc``, and nothing but that is new.
+class Repeat(Collection[Reading]):
+    """The readings ``before``, by tag, once more: read again at ``source_utc``, and nothing but that is new.
 
     Most polls bring this. Each reading is made when somebody looks at it; a number that never was one keeps having no time.
     """
 
     __slots__ = ("before", "source_utc")
 
-    def __init__(self, before: Sequence[Reading], source_utc: datetime) -> None:
+    def __init__(self, before: Mapping[str, Reading], source_utc: datetime) -> None:
         self.before = before
         self.source_utc = source_utc
 
     def __len__(self) -> int:
         return len(self.before)
 
-    @overload
-    def __getitem__(self, index: int) -> Reading: ...
-    @overload
-    def __getitem__(self, index: slice) -> Repeat: ...
-    def __getitem__(self, index: int | slice) -> Reading | Repeat:
-        if isinstance(index, slice):
-            return Repeat(self.before[index], self.source_utc)
-        return self.of(self.before[index])
+    def __iter__(self) -> Iterator[Reading]:
+        return map(self._again, self.before.values())
 
-    def of(self, reading: Reading) -> Reading:
-        """Return one of ``before`` as it is now."""
-        return reading if reading.source_utc is None else replace(reading, source_utc=self.source_utc)
+    def __contains__(self, reading: object) -> bool:
+        return any(reading == each for each in self)
+
+    def of(self, tag: str) -> Reading | None:
+        """Return the reading of one tag, None when it is not among them."""
+        before = self.before.get(tag)
+        return None if before is None else self._again(before)
+
+    def _again(self, before: Reading) -> Reading:
+        return before if before.source_utc is None else replace(before, source_utc=self.source_utc)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading, Visibility
@@ -41,7 +41,7 @@ class LinkSight:
         """Whether there is an ``unreachable`` alarm of something nobody has spoken of yet."""
         return bool(self._unsure)
 
-    def seen_by(self, readings: Sequence[Reading]) -> list[Visibility]:
+    def seen_by(self, readings: Collection[Reading]) -> list[Visibility]:
         """Return what good readings prove to be in sight, of what nobody has spoken of yet."""
         good = {place for r in readings if r.quality is Quality.GOOD for place in self._place_of.get(r.tag, ())}
         return [Visibility(*place, is_visible=True, why="") for place in sorted(good & self._unsure, key=str)]

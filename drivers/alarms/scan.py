@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from appliance.contracts.alarm import Alarm
 from appliance.contracts.alarm_definition import AlarmDefinition, Condition
@@ -30,8 +30,11 @@ class AlarmScan:
     def __init__(self, plant: Plant, clock: Clock, ids: IdSource, sink: AlarmSink) -> None:
         self._clock = clock
         self._line = LedgerLine(ids, sink)
+        self._restless: dict[AlarmWatch, str] = {}
         self._watches = {
-            alarm.id: _watch_of(plant, alarm, alarm.condition) for alarm in plant.alarms if alarm.condition is not None
+            alarm.id: _watch_of(plant, alarm, alarm.condition, self._restless)
+            for alarm in plant.alarms
+            if alarm.condition is not None
         }
         self._by_tag: defaultdict[str, list[AlarmWatch]] = defaultdict(list)
         self._suppressions: defaultdict[str, list[SuppressionWatch]] = defaultdict(list)
@@ -63,7 +66,7 @@ class AlarmScan:
             if watch.is_second:
                 self._line.is_known(watch)
 
-    def take(self, readings: Sequence[Reading]) -> None:
+    def take(self, readings: Collection[Reading]) -> None:
         """Take in polled or published readings. Cheap: only alarms that watch these tags are looked at."""
         at_ns = self._clock.monotonic_ns()
         if self._sight.is_unsure:
@@ -84,10 +87,10 @@ class AlarmScan:
 
     def _take_again(self, readings: Repeat, at_ns: int) -> None:
         """Only an alarm for which it counts how often or how long it was so looks at a reading that is as the last one."""
-        for reading in readings.before:
-            for watch in self._by_tag.get(reading.tag, ()):
-                if not watch.is_at_rest:
-                    self._hear(watch, readings.of(reading), at_ns)
+        for watch, tag in list(self._restless.items()):
+            reading = readings.of(tag)
+            if reading is not None:
+                self._hear(watch, reading, at_ns)
 
     def _hear(self, watch: AlarmWatch, reading: Reading, at_ns: int) -> None:
         if watch.hear(reading, at_ns):
@@ -170,6 +173,6 @@ class AlarmScan:
             self._sooner.set()
 
 
-def _watch_of(plant: Plant, alarm: AlarmDefinition, condition: Condition) -> AlarmWatch:
+def _watch_of(plant: Plant, alarm: AlarmDefinition, condition: Condition, restless: dict[AlarmWatch, str]) -> AlarmWatch:
     tag = plant.tag_by_key[condition.tag] if condition.tag is not None else None
-    return AlarmWatch(alarm, condition, source_of(tag.link if tag is not None else str(condition.link)), tag)
+    return AlarmWatch(alarm, condition, source_of(tag.link if tag is not None else str(condition.link)), tag, restless)

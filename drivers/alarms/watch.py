@@ -56,11 +56,20 @@ class AlarmWatch:
     """
 
     __slots__ = (
-        "_began_active", "_has_looked", "_holds", "_judge", "_over", "condition", "definition", "delay", "is_at_rest",
-        "is_second", "live", "own", "queued", "sampled_mono_ns", "sampled_utc", "source", "waiting",
+        "_began_active", "_has_looked", "_holds", "_judge", "_over", "_restless", "condition", "definition", "delay", "is_second",
+        "live", "own", "queued", "sampled_mono_ns", "sampled_utc", "source", "waiting",
     )  # fmt: skip
 
-    def __init__(self, definition: AlarmDefinition, condition: Condition, source: str, tag: Tag | None) -> None:
+    def __init__(
+        self,
+        definition: AlarmDefinition,
+        condition: Condition,
+        source: str,
+        tag: Tag | None,
+        restless: dict[AlarmWatch, str] | None = None,
+    ) -> None:
+        """``restless`` are the alarms to which a reading means something even if it is as the one before, each with its tag; this
+        one enters and leaves by itself."""
         self.definition = definition
         self.condition = condition
         self.source = source
@@ -71,8 +80,8 @@ class AlarmWatch:
         self._holds = False
         self._has_looked = False
         self._began_active = False  # it was so when we first looked, and ever since
-        self.is_at_rest = False
-        """Whether the last reading, should it come again, would change nothing."""
+        self._restless = {} if restless is None else restless
+        self._be_restless()
         self.sampled_mono_ns = 0
         self.sampled_utc: datetime | None = None
         self.live: dict[str, Identity] = {}
@@ -96,12 +105,19 @@ class AlarmWatch:
         judge = self._judge
         holds = None if judge is None else judge.judge(reading, at_mono_ns, self._holds)
         if judge is None or holds is None:
-            self.is_at_rest = False
+            self._be_restless()
             self.delay.lose_sight()
             return False
         has_changed = self.see(holds, at_mono_ns, reading.source_utc)
-        self.is_at_rest = judge.is_memoryless and holds is self.delay.is_active
+        if judge.is_memoryless and holds is self.delay.is_active:
+            self._restless.pop(self, None)
+        else:
+            self._be_restless()
         return has_changed
+
+    def _be_restless(self) -> None:
+        if self.condition.tag is not None:
+            self._restless[self] = self.condition.tag
 
     def see(self, holds: bool, at_mono_ns: int, at_utc: datetime | None) -> bool:
         """Take in whether the condition holds; return whether the alarm came or went."""
@@ -165,7 +181,7 @@ class AlarmWatch:
         if self.delay.is_active is not bool(self.live):
             self.waiting = None
             self._began_active = False
-            self.is_at_rest = False
+            self._be_restless()
             self._holds = bool(self.live)
             self.delay.settle(self._holds)
 

@@ -224,7 +224,7 @@ class ModbusLink:
         if not self._was_answered:  # should it be lost, the pause is the first one again
             self._was_answered = True
             self._retry_at_ns = self._opened_at_ns + int(FIRST_RETRY_S * 1e9)
-        self._delays = delays_s(FIRST_RETRY_S, LONGEST_RETRY_S)
+            self._delays = delays_s(FIRST_RETRY_S, LONGEST_RETRY_S)
 
     def _note_refusal(self, unit: Unit, refusal: ExceptionAnswer) -> None:
         self._note_connection_works()

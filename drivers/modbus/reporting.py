@@ -6,7 +6,7 @@ here ever makes an old value look new. Who calls: the bus and its pollers, on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -17,7 +17,7 @@ from appliance.contracts.tag import Tag
 from drivers.modbus.blocks import Block
 from drivers.modbus.codec import Codec
 
-Listener = Callable[[Sequence[Reading]], None]
+Listener = Callable[[Collection[Reading]], None]
 
 _MISSED_SAMPLES = 3  # a sample is stale when so many polls went by without another
 _UNPOLLED_S = 2.0  # what is read only on demand is taken to be as slow as this
@@ -25,10 +25,14 @@ _UNPOLLED_S = 2.0  # what is read only on demand is taken to be as slow as this
 
 @dataclass(slots=True, eq=False)
 class Sample:
-    """When an answer came. It moves on while the same answer comes again, for all tags that were in it."""
+    """When an answer came. It moves on while the same answer comes again, for all tags that were in it.
+
+    ``is_whole`` until something else becomes known of one of them.
+    """
 
     utc: datetime
     at_ns: int
+    is_whole: bool = True
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ class TagTrack:
             reading = Reading(self.tag.key, None, self.tag.unit, Quality.BAD, None, raw, why)
         else:
             reading = self.good = Reading(self.tag.key, value, self.tag.unit, Quality.GOOD, sample.utc, raw)
-        self.newest, self.sample = reading, sample
+        self._follow(reading, sample)
         return reading
 
     def miss(self, why: str) -> Reading:
@@ -72,8 +76,13 @@ class TagTrack:
             reading = Reading(self.tag.key, None, self.tag.unit, Quality.BAD, None, (), why)
         else:
             reading = replace(self.good, quality=Quality.STALE, why=why)
-        self.newest, self.sample = reading, None
+        self._follow(reading, None)
         return reading
+
+    def _follow(self, reading: Reading, sample: Sample | None) -> None:
+        if self.sample is not None:
+            self.sample.is_whole = False
+        self.newest, self.sample = reading, sample
 
     def _keep_good(self) -> None:
         """Let the last good value have the time at which it came last, before another reading follows it."""
@@ -111,16 +120,16 @@ class TrackedBlock:
     cuts: tuple[tuple[slice, TagTrack], ...]
     answer: tuple[int, ...] = ()
     sample: Sample | None = None
-    readings: Sequence[Reading] = ()
+    readings: Mapping[str, Reading] = field(default_factory=dict)
 
     def repeated(self, answer: tuple[int, ...]) -> Sample | None:
         """Return the sample of last time if this is its answer again and nothing else became known of its tags since then."""
-        is_same = answer == self.answer and all(track.sample is self.sample for _, track in self.cuts)
-        return self.sample if is_same else None
+        sample = self.sample
+        return sample if sample is not None and sample.is_whole and answer == self.answer else None
 
     def remember(self, answer: tuple[int, ...], readings: list[Reading]) -> None:
         """Keep what was polled now."""
-        self.answer, self.readings = answer, readings
+        self.answer, self.readings = answer, {reading.tag: reading for reading in readings}
         self.sample = self.cuts[0][1].sample if self.cuts else None
 
 

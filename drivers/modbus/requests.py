@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from appliance.contracts.errors import Refused
 from appliance.contracts.tag import RegisterKind
@@ -85,6 +86,7 @@ class Request:
         return tuple(packed >> at & 1 for at in range(self.count))
 
 
+@lru_cache(maxsize=1024)  # polls ask the same again and again
 def read_request(kind: RegisterKind, address: int, count: int) -> Request:
     """Ask for ``count`` registers or bits from wire address ``address`` on.
 

@@ -7,7 +7,7 @@ that is not renewed in time, whose gateway is gone, or whose broker cannot be re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading
 from appliance.contracts.tag import MQTT_LINK
 
-Listener = Callable[[Sequence[Reading]], None]
+Listener = Callable[[Collection[Reading]], None]
 
 _NEVER = "not published yet"
 

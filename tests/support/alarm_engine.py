@@ -12,7 +12,7 @@ from typing import Any
 from appliance.contracts.alarm import Alarm, AlarmChange, AlarmEvent, AlarmState, Disposition, Journalled
 from appliance.contracts.errors import Refused, Unavailable
 from appliance.contracts.plant import Plant
-from appliance.contracts.reading import Quality, Reading, Value, Visibility
+from appliance.contracts.reading import Quality, Reading, Repeat, Value, Visibility
 from drivers.alarms.scan import AlarmScan
 from tests.support.clock import CountingIds, ManualClock
 from tests.support.waiting import until
@@ -114,12 +114,18 @@ class Engine:
         self.plant = plant_of(*alarms)
         self.scan = AlarmScan(self.plant, self.clock, CountingIds(), self.ledger)
         self.ledger.scan = self.scan
+        self._before: dict[str, Reading] = {}
 
     def sees(self, quality: Quality = Quality.GOOD, after_s: float = 0.0, **values: Value | None) -> None:
-        """Let a sample of these tags come in, ``after_s`` later."""
+        """Let a sample of these tags come in, ``after_s`` later; as a repeat if it is one, as the bus does."""
         self.passes(after_s)
-        now = self.clock.utc()
-        self.scan.take([Reading(f"m.{tag}", value, "degC", quality, now, (1,)) for tag, value in values.items()])
+        now, before = self.clock.utc(), self._before
+        came = {f"m.{tag}": Reading(f"m.{tag}", value, "degC", quality, now, (1,)) for tag, value in values.items()}
+        self._before = came if quality is Quality.GOOD else {}
+        is_repeat = bool(self._before) and {tag: r.value for tag, r in came.items()} == {
+            tag: r.value for tag, r in before.items()
+        }
+        self.scan.take(Repeat(before, now) if is_repeat else list(came.values()))
 
     def passes(self, seconds: float) -> None:
         """Let time pass, as the engine's timer would notice it."""
@@ -127,6 +133,7 @@ class Engine:
         self.scan.expire()
 
     def link(self, why: str, device_id: int | None = None, link: str = "line") -> None:
+        self._before = {}
         self.scan.note(Visibility(link, device_id, is_visible=not why, why=why))
 
     async def told(self) -> list[str]:

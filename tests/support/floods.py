@@ -36,7 +36,8 @@ def grown(shipped: dict[str, Any]) -> dict[str, Any]:
         {
             "id": alarm_id(n), "asset": f"machine_{n % ASSETS}", "source_id": f"M{n}",
             "priority": PRIORITIES[n % len(PRIORITIES)],
-            "fault": "overcurrent", "playbook": "overcurrent", "text": {"en": f"Machine {n % ASSETS} fault {n // ASSETS}", "zh": f"故障{n}"},
+            "fault": "overcurrent", "playbook": "overcurrent",
+            "text": {"en": f"Machine {n % ASSETS} fault {n // ASSETS}", "zh": f"故障{n}"},
         }
         for n in range(ASSETS * EACH)
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -304,6 +305,45 @@ def test_a_watched_limit_with_hysteresis_and_delays_is_what_the_slow_rule_says(
             slow.hear(bool(outside) and outside[-1] >= 90, at_ms)
         assert watch.delay.is_active is slow.is_active
         assert changed is (before != slow.is_active)
+
+
+@pytest.mark.req("F6")
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 900), st.sampled_from(["same", "same", "same", "lost", "settle", 76, 85, 94])), max_size=60
+    ),
+    st.sampled_from(["h", "rate"]),
+    st.sampled_from([0.0, 0.5, 1.5]),
+)
+@settings(max_examples=300, deadline=None)
+def test_an_alarm_that_looks_at_repeats_only_while_it_is_restless_says_the_same_as_one_that_looks_at_all(
+    steps: list[tuple[int, int | str]], kind: str, delay_s: float
+) -> None:
+    condition = {"kind": kind, "tag": "a.t", "limit": 90 if kind == "h" else 9, "on_delay_s": delay_s, "off_delay_s": delay_s}
+    condition |= {"hysteresis": 8} if kind == "h" else {"within_s": 1.0}
+    told = {"id": "x", "asset": "a", "condition": condition, "priority": "low", "fault": "f", "playbook": "p", "text": {}}
+    definition, restless = AlarmDefinition.model_validate(told), dict[AlarmWatch, str]()
+    looking, sparing = (AlarmWatch(definition, Condition.model_validate(condition), "plc:l", NUMBER, r) for r in ({}, restless))
+    reading, at_ms, is_seen = good(85), 0, False
+    for pause_ms, step in steps:
+        at_ms += pause_ms
+        assert looking.delay.expire(at_ms * 10**6) is sparing.delay.expire(at_ms * 10**6)
+        reading = replace(good(step) if isinstance(step, int) else reading, source_utc=NOON + timedelta(milliseconds=at_ms))
+        if step == "lost":
+            looking.lose_sight()
+            sparing.lose_sight()
+        elif step == "settle":
+            for watch in (looking, sparing):
+                watch.learn(alarm("x", number=at_ms))
+                watch.settle()
+        else:
+            is_new = isinstance(step, int) or not is_seen
+            came = looking.hear(reading, at_ms * 10**6)
+            assert came is (sparing.hear(reading, at_ms * 10**6) if is_new or sparing in restless else False)
+            assert not came or looking.finding(1.0, "") == sparing.finding(1.0, "")
+        is_seen = is_seen if step == "settle" else step != "lost"
+        assert looking.delay.is_active is sparing.delay.is_active
+        assert looking.delay.due_mono_ns == sparing.delay.due_mono_ns
 
 
 # first-out ------------------------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ async def test_first_words_cut_short_by_a_restart_are_said_once_in_the_end(tmp_p
             (begun,) = await database.transaction(lambda tx: deliveries.recover(tx, clock))
         hall.open()
         await take(hall, [raised(hall.bench, number) for number in range(8, 20)])
-        told = [text for text in await summaries(hall)]
+        told = await summaries(hall)
         first, grown = "20 alarms at once.", "The alarm flood has grown to 20 alarms."
         assert [text.split(".")[0] + "." for text in told] == (
             [first] if when == "before more come" else [begun.text[:17], grown]

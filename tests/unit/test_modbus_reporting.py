@@ -151,6 +151,39 @@ def test_a_lost_device_has_no_fresh_values() -> None:
     assert desk.last() == good
 
 
+@pytest.mark.req("F3")
+def test_an_answer_that_comes_again_moves_the_source_time_on_and_only_that() -> None:
+    desk = Desk(sentinels=[0x8000])
+    for _ in range(3):
+        desk.clock.advance(INTERVAL_S)
+        reading = desk.take(7)
+    seen_utc = desk.clock.utc()
+    assert reading.source_utc == seen_utc
+    assert desk.last() == reading
+    desk.clock.advance(INTERVAL_S)
+    for bad in (desk.take(0x8000), desk.take(0x8000)):
+        assert (bad.value, bad.quality, bad.source_utc) == (None, Quality.BAD, None)
+    stale = desk.miss()
+    assert (stale.value, stale.quality, stale.source_utc) == (7, Quality.STALE, seen_utc), "when it was seen last"
+    desk.clock.advance(INTERVAL_S)
+    assert desk.take(0x8000).quality is Quality.BAD, "after a miss the same answer is news again"
+    assert [reading.quality for reading in desk.news] == [Quality.GOOD, Quality.BAD, Quality.STALE, Quality.BAD]
+
+
+@pytest.mark.req("F3")
+def test_a_poll_after_a_read_on_demand_is_no_repeat() -> None:
+    desk = Desk()
+    desk.take(1)
+    desk.take(1)
+    on_demand = desk.reporting.tracked(desk.block.block)
+    desk.reporting.take(on_demand, (2,))
+    desk.clock.advance(INTERVAL_S)
+    assert desk.take(1).source_utc == desk.clock.utc()
+    last = desk.last()
+    assert last is not None
+    assert (last.value, last.source_utc) == (1, desk.clock.utc())
+
+
 def test_a_value_read_on_demand_is_news_only_when_the_poll_finds_it() -> None:
     desk = Desk()
     desk.take(1)
