@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from appliance.contracts.clock import Clock
+from appliance.contracts.deadband import has_moved
 from appliance.contracts.errors import Refused
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading
@@ -109,14 +110,5 @@ class PublishedValues:
 
     def _differs(self, reading: Reading) -> bool:
         """Whether it is worth reporting beside what was reported last."""
-        before, tag = self._reported[reading.tag], self._tags[reading.tag]
-        if reading.quality is not before.quality:
-            return True
-        if not (tag.deadband or tag.deadband_percent) or not (_is_number(reading.value) and _is_number(before.value)):
-            return reading.value != before.value
-        moved = abs(float(reading.value or 0) - float(before.value or 0))
-        return moved >= (tag.deadband or abs(float(before.value or 0)) * (tag.deadband_percent or 0) / 100) and moved > 0
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        before = self._reported[reading.tag]
+        return reading.quality is not before.quality or has_moved(self._tags[reading.tag], before.value, reading.value)
