@@ -182,7 +182,9 @@ def test_no_admission_and_no_turn_is_left_half_way(survived: Survived) -> None:
 
 @pytest.mark.req("R2")
 def test_a_yes_makes_one_work_order(survived: Survived) -> None:
-    wanted = survived.books.rows("SELECT turn_id FROM confirmation WHERE status = 'yes' AND question LIKE ? ORDER BY turn_id", ORDER)
+    wanted = survived.books.rows(
+        "SELECT turn_id FROM confirmation WHERE status = 'yes' AND question LIKE ? ORDER BY turn_id", ORDER
+    )
     assert len(wanted) == 1
     assert survived.books.rows("SELECT turn_id FROM work_order ORDER BY turn_id") == wanted
 
