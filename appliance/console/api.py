@@ -57,6 +57,7 @@ class LocalApi:
             log_level="warning",
             access_log=False,
             server_header=False,
+            date_header=False,
             timeout_graceful_shutdown=_GRACE_S,
         )
         server = _Server(config)
@@ -68,13 +69,27 @@ class LocalApi:
         finally:
             self.serving.clear()
             self._path.unlink(missing_ok=True)
-            server.should_exit = True
+            server.end()
             await serving
             listener.close()
 
 
 class _Server(uvicorn.Server):
-    """uvicorn within a process that has its own signal handling."""
+    """uvicorn within a process that has its own signal handling, and that tells it when to end: it does not look ten times a
+    second whether it shall, nor what the time is for a header."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """Serve until :meth:`end`."""
+        await self._ending.wait()
+
+    def end(self) -> None:
+        """Take no more requests, finish those that run, and return from ``serve``."""
+        self.should_exit = True
+        self._ending.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

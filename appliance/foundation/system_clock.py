@@ -24,11 +24,10 @@ class SystemClock:
     @property
     def is_synced(self) -> bool:
         """Ask the kernel whether something disciplines wall time (adjtimex is not TIME_ERROR)."""
-        buffer = ctypes.create_string_buffer(_ADJTIMEX_BUFFER_BYTES)
-        libc = ctypes.CDLL(None, use_errno=True)
+        libc = _libc()
         if not hasattr(libc, "adjtimex"):
             return False
-        return bool(0 <= libc.adjtimex(buffer) < _TIME_ERROR)
+        return bool(0 <= libc.adjtimex(ctypes.create_string_buffer(_ADJTIMEX_BUFFER_BYTES)) < _TIME_ERROR)
 
     def utc(self) -> datetime:
         """Wall time, timezone-aware UTC."""
@@ -37,3 +36,8 @@ class SystemClock:
     def monotonic_ns(self) -> int:
         """CLOCK_MONOTONIC in ns."""
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

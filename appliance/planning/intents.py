@@ -25,8 +25,7 @@ INTENTS: Mapping[str, frozenset[str]] = MappingProxyType(
         "help": frozenset(),
     }
 )
-"""Intent -> what it needs: ``asset``, ``tag``, ``alarm``, ``minutes``, ``amount`` (a list filled by ``plant: amounts``) and ``limit``
-slots."""
+"""Intent -> the slots it needs: an asset, a tag, an alarm, minutes, an amount (a list filled by ``plant: amounts``), a limit."""
 
 REQUIRED = ("confirm", "deny")
 """Intents every language must have: without them no question could be answered."""

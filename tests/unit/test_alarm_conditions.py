@@ -327,7 +327,9 @@ def test_an_alarm_that_looks_at_repeats_only_while_it_is_restless_says_the_same_
     reading, at_ms, is_seen = good(85), 0, False
     for pause_ms, step in steps:
         at_ms += pause_ms
-        assert looking.delay.expire(at_ms * 10**6) is sparing.delay.expire(at_ms * 10**6)
+        came = looking.delay.expire(at_ms * 10**6)
+        assert came is sparing.delay.expire(at_ms * 10**6)
+        assert not came or looking.finding(1.0, "") == sparing.finding(1.0, "")
         reading = replace(good(step) if isinstance(step, int) else reading, source_utc=NOON + timedelta(milliseconds=at_ms))
         if step == "lost":
             looking.lose_sight()

@@ -161,13 +161,19 @@ def test_an_answer_that_comes_again_moves_the_source_time_on_and_only_that() -> 
     assert reading.source_utc == seen_utc
     assert desk.last() == reading
     desk.clock.advance(INTERVAL_S)
-    for bad in (desk.take(0x8000), desk.take(0x8000)):
-        assert (bad.value, bad.quality, bad.source_utc) == (None, Quality.BAD, None)
+    assert desk.miss().source_utc == seen_utc, "when it was seen last"
+    for _ in range(2):
+        desk.clock.advance(INTERVAL_S)
+        desk.take(7)
+    seen_utc = desk.clock.utc()
+    desk.clock.advance(INTERVAL_S)
+    for answer in (desk.take(0x8000), desk.take(0x8000)):
+        assert (answer.value, answer.quality, answer.source_utc) == (None, Quality.BAD, None)
     stale = desk.miss()
-    assert (stale.value, stale.quality, stale.source_utc) == (7, Quality.STALE, seen_utc), "when it was seen last"
+    assert (stale.value, stale.quality, stale.source_utc) == (7, Quality.STALE, seen_utc), "bad answers do not make it newer"
     desk.clock.advance(INTERVAL_S)
     assert desk.take(0x8000).quality is Quality.BAD, "after a miss the same answer is news again"
-    assert [reading.quality for reading in desk.news] == [Quality.GOOD, Quality.BAD, Quality.STALE, Quality.BAD]
+    assert [str(reading.quality) for reading in desk.news] == ["good", "stale", "good", "bad", "stale", "bad"]
 
 
 @pytest.mark.req("F3")
