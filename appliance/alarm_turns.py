@@ -75,7 +75,7 @@ class AlarmTurns:
                 admission,
                 language=language,
                 intent=_INTENTS.get(event.get("notice", ""), raised),
-                context={"alarm": {**event, **self._age(event)}},
+                context={"alarm": {**event, "priority": definition.priority, **self._age(event)}},
                 offline=not self.availability.is_online,
                 asset=definition.asset,
                 also=bind,

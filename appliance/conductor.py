@@ -194,7 +194,7 @@ class Conductor:
         turn = await rooms.turns.load(known["turn_id"]) if known["turn_id"] else None
         language = turn.language if turn else str(admission.payload.get("language", self._language))
         spoken = PRIORITY_ANSWER if admission.door is Door.VOICE else admission.priority
-        urgency = urgency_of(turn.context) if turn else spoken
+        urgency = urgency_of(turn.context, is_first=True) if turn else spoken
         also = self._saying("tool_failed", turn, language, urgency, why=error.message)
         if turn is not None and turn.state in (TurnState.PLANNING, TurnState.EXECUTING):
             await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=error.message, also=also)
@@ -299,7 +299,7 @@ class Conductor:
         except OwnedElsewhere:
             raise
         except (Refused, Malformed) as error:
-            also = self._saying("refused", turn, turn.language, urgency_of(turn.context), why=error.message)
+            also = self._saying("refused", turn, turn.language, urgency_of(turn.context, is_first=True), why=error.message)
             await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.REFUSED, reason=error.message, also=also)
             self._delivered()
             return

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from appliance.contracts.admission import PRIORITY_CONSOLE, Admission, Outcome
+from appliance.contracts.alarm_acts import AlarmActs
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.delivery import Delivery
 from appliance.contracts.errors import Refused
 from appliance.contracts.plant import Plant
-from appliance.contracts.ports import AlarmActs, FieldBus, Reachability
+from appliance.contracts.ports import FieldBus, Reachability
 from appliance.contracts.reading import Reading
 from appliance.contracts.store import Ledger, Transaction
 from appliance.execution.runner import Runner

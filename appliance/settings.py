@@ -168,6 +168,7 @@ def build_settings(folder: Path, base: Path, environ: Mapping[str, str]) -> Sett
     faults = [*appliance.faults, *policies.faults, *plant.faults]
     if faults or own is None or rules is None or model is None:
         raise ConfigFaults(faults)
+    model = model.model_copy(update={"links": [anchored(link, base) for link in model.links]})
     present = {name: str(path) for name, path in _model_places(own).items() if os.path.exists(path)}  # noqa: PTH110 - pathlib raises where one may not look
     voice = own.voice.model_copy(update={"language": own.language, "models": present})
     return Settings.model_construct(**_fields(own) | {"voice": voice}, **_fields(rules), folder=folder, plant=model)

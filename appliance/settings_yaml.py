@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from appliance.contracts.errors import ConfigError
+from appliance.foundation.yaml_octal import octal_fault
 
 Key = tuple[str | int, ...]
 
@@ -122,6 +123,7 @@ class _Reader:
                 continue
             name = str(name_node.value)
             self._document.lines[(*key, name)] = name_node.start_mark.line + 1
+            self._is_octal(name_node, (*key, name))
             if name in built:
                 self._document.fault((*key, name), "is given twice", "Keep one of the two.")
             value = self.build(value_node, (*key, name))
@@ -138,11 +140,21 @@ class _Reader:
             injected = self._inject(node.value, key)
             is_alone = _REFERENCE.fullmatch(node.value) is not None
             return _GIVEN_EMPTY if is_alone and not injected else injected
+        if self._is_octal(node, key):
+            return int(node.value.replace("_", ""), 10)  # what was meant, so that it is no second fault
         try:
             return self._scalars.construct_object(node)
         except (yaml.YAMLError, ValueError):
             self._document.fault(key, "is not a value YAML understands", "Put the value in quotes.")
             return None
+
+    def _is_octal(self, node: yaml.Node, key: Key) -> bool:
+        fault = octal_fault(node)
+        if fault is not None:
+            if _SECRET_NAME.search(spell(key)):
+                self._document.secrets.add(str(node.value))
+            self._document.fault(key, *fault)
+        return fault is not None
 
     def _inject(self, text: str, key: Key) -> str:
         def replacement(found: re.Match[str]) -> str:

@@ -3,8 +3,9 @@
     seen       = journalled + duplicates + conflicts
     journalled = announced + suppressed + waiting
 
-``announced`` means that it was heard, ``waiting`` that this is still to come. Whatever breaks a sum is named. What the drivers
-could not even read is theirs to count: it is shown beside.
+``announced`` means that it was heard, ``waiting`` that this is still to come. What a flood tells of is suppressed once somebody
+heard of the flood. Whatever breaks a sum is named. Alarms that came and could not be read are counted by topic, and are a fault
+until somebody has looked into them. What else the drivers could not use is theirs to count: it is shown beside.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from dataclasses import asdict
 from typing import Any
 
 from appliance.contracts.clock import Clock
-from appliance.contracts.store import Ledger
-from appliance.store import alarm_account, alarm_sources
+from appliance.contracts.store import Ledger, Transaction
+from appliance.store import alarm_account, alarm_sources, alarm_unreadable
 from appliance.store.alarm_account import SourceCounts
 from appliance.store.alarm_sources import Source
+from appliance.store.alarm_unreadable import Unreadable
 
 
 class AlarmAccount:
@@ -29,23 +31,34 @@ class AlarmAccount:
         self._drivers = drivers
 
     async def draw_up(self) -> dict[str, Any]:
-        """Return ``{holds, faults, sources, drivers}``; each source has its counts, by the names of :class:`SourceCounts`."""
+        """Return ``{holds, faults, sources, unreadable, drivers}``; each source has its counts, by the names of
+        :class:`SourceCounts`, each topic by those of :class:`Unreadable`."""
         sources = await alarm_account.counts(self._ledger)
+        unreadable = await alarm_unreadable.listed(self._ledger)
         faults = [fault for counted in sources for fault in faults_of(counted)]
+        faults += [f"{each.topic}: {each.unseen} not read, newest: {each.newest_why}" for each in unreadable if each.unseen]
         return {
             "holds": not faults,
             "faults": faults,
             "sources": [asdict(counted) for counted in sources],
+            "unreadable": [asdict(each) for each in unreadable],
             "drivers": {name: dict(tell()) for name, tell in self._drivers.items()},
         }
 
-    async def accept_missing(self, source: str, by: str) -> Source:
-        """Note that ``by`` looked into what never came from a source so far.
+    async def accept_missing(self, name: str, by: str) -> Source | Unreadable:
+        """Note that ``by`` looked into what never came from a source so far, or could not be read on a topic.
 
         Raises:
             Refused: nothing ever came from it.
         """
-        return await self._ledger.transaction(lambda tx: alarm_sources.accept_missing(tx, self._clock, source, by))
+
+        def work(tx: Transaction) -> Source | Unreadable:
+            topic = alarm_unreadable.accept(tx, self._clock, name, by)
+            if topic is not None and all(source.name != name for source in alarm_sources.every(tx)):
+                return topic
+            return alarm_sources.accept_missing(tx, self._clock, name, by)
+
+        return await self._ledger.transaction(work)
 
 
 def faults_of(counted: SourceCounts) -> list[str]:

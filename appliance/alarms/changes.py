@@ -14,7 +14,8 @@ from appliance.contracts.store import Ledger, Transaction
 from appliance.store import alarm_feed
 
 Publish = Callable[[Transaction, Alarm, str], None]
-"""Queues a message about an alarm as it is now and what changed: ``raised``, ``cleared``, ``acknowledged`` or ``reset``."""
+"""Queues a message about an alarm as it is now and what changed: ``raised``, ``cleared``, ``acknowledged``, ``reset`` or
+``closed``."""
 
 
 class AlarmChanges:

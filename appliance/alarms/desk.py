@@ -38,6 +38,10 @@ class AlarmDesk:
         """See the port."""
         return _shown(await self._handling.reset(activation_id, revision, by=by))
 
+    async def close(self, activation_id: str, revision: int | None, reason: str, by: str) -> Mapping[str, Any]:
+        """See the port."""
+        return _shown(await self._handling.close(activation_id, revision, by=by, reason=reason))
+
     async def shelve(self, alarm_id: str, minutes: float, reason: str, by: str) -> Mapping[str, Any]:
         """See the port."""
         return asdict(await self._inhibitions.shelve(alarm_id, minutes * 60, by=by, reason=reason))

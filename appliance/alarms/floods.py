@@ -240,7 +240,8 @@ class Floods:
             self._tell(tx, floods.close(tx, self._clock, flood.id), FloodNews.OVER)
             floods.calm_down(tx)  # if nothing is left that is told with it
             return None
-        for calm in floods.calm_down(tx):
+        # While there is a flood nothing sounds like its end; of several that are calm at last, people remember the newest.
+        for calm in floods.calm_down(tx)[-1:] if flood is None else []:
             owners.require(tx, self._epoch)
             self._tell(tx, calm, FloodNews.CALM)
         return left_s
@@ -266,7 +267,8 @@ class Floods:
             # While nobody has heard of the flood, its first words are what is said, with the newer number.
             told = FloodNews.OPENED if news is FloodNews.GROWN and not was_heard else news
             members = floods.members(tx, flood_id)
-            return Stock(told, floods.summary(members, self._first_out(members)), was_heard)
+            is_found = floods.is_found(tx, flood_id)
+            return Stock(told, floods.summary(members, self._first_out(members), is_found=is_found), was_heard)
 
         return await self._ledger.transaction(work)
 

@@ -1,4 +1,4 @@
-"""Acknowledging and resetting: a person's word on one activation, bound to what they were shown of it.
+"""Acknowledging, resetting and closing: a person's word on one activation, bound to what they were shown of it.
 
 In: an activation, the revision that was shown, who says so. Out: the alarm as stored then. Who calls: tools (inside their own
 transaction), the local API, the acknowledge button.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from appliance.contracts.alarm import AdvanceAlarm, Alarm, AlarmAction, AlarmState
 from appliance.contracts.clock import Clock
-from appliance.contracts.errors import Refused
+from appliance.contracts.errors import Malformed, Refused
 from appliance.contracts.plant import Plant
 from appliance.contracts.store import Ledger, Transaction
-from appliance.store import alarms
+from appliance.store import alarms, audit
 
 _OPEN = (AlarmState.UNACKNOWLEDGED, AlarmState.RETURNED_UNACKNOWLEDGED)
 
@@ -62,6 +62,25 @@ class AlarmHandling:
     async def reset(self, activation_id: str, revision: int | None, *, by: str) -> Alarm:
         """As :meth:`reset_in`, in a transaction of its own."""
         return await self._ledger.transaction(lambda tx: self.reset_in(tx, activation_id, revision, by=by))
+
+    async def close(self, activation_id: str, revision: int | None, *, by: str, reason: str) -> Alarm:
+        """Close an activation whose end was lost, whatever its state: with no source left to tell, a person's word stands.
+
+        Raises:
+            Refused: no such activation, it is normal, or it changed since it was shown.
+            Malformed: no reason or no person.
+        """
+        if not by.strip() or not reason.strip():
+            raise Malformed("closing an alarm needs a reason and a person", activation=activation_id)
+
+        def work(tx: Transaction) -> Alarm:
+            alarm = self._as_shown(tx, activation_id, revision)
+            if alarm.state is AlarmState.NORMAL:
+                raise Refused("there is nothing to close: the alarm is normal", activation=activation_id)
+            audit.note(tx, self._clock, "alarm_closed", activation_id, {"by": by, "reason": reason, "was": str(alarm.state)})
+            return alarms.close(tx, self._clock, activation_id, by, reason)
+
+        return await self._ledger.transaction(work)
 
     @staticmethod
     def _as_shown(tx: Transaction, activation_id: str, revision: int | None) -> Alarm:

@@ -182,7 +182,8 @@ class Inhibitions:
     def _announce(self, tx: Transaction, began: Entry, asset: str) -> None:
         """Admit a raise that was held. It is no news, but what is still so."""
         payload = began.event.to_payload() | {"activation_id": began.activation_id, "is_state": True}
-        key = began.event.dedupe_key
+        # One that was admitted before was held before it could be said.
+        key = began.event.dedupe_key if began.admission_id is None else f"late:{began.admission_id}"
         request = Request(Door.SCHEDULE, RequestKind.ALARM, f"asset:{asset}", key, payload, PRIORITY_ALARM)
         admission = admissions.insert(tx, self._clock, self._ids, request, digest(payload))
         alarm_events.announce_late(tx, began.seq, admission.id)

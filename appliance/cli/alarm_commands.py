@@ -61,6 +61,13 @@ _ACCOUNT = {
     "restarts": "restarts",
     "since_utc": "since",
 }
+_UNREADABLE = {
+    "topic": "topic",
+    "count": "unreadable",
+    "unseen": "not looked into",
+    "newest_why": "newest, why",
+    "newest_utc": "newest, when",
+}
 
 Activation = Annotated[str, typer.Argument(help="As `alarms list` shows it.")]
 Alarm = Annotated[str, typer.Argument(help="As plant.yaml names it.")]
@@ -77,6 +84,7 @@ def add_to(app: typer.Typer) -> None:
         "show": show_alarm,
         "ack": acknowledge_alarm,
         "reset": reset_alarm,
+        "close": close_alarm,
         "shelve": shelve_alarm,
         "unshelve": unshelve_alarm,
         "out-of-service": take_out_of_service,
@@ -100,6 +108,7 @@ def list_alarms(
     """Show live alarms, newest first."""
     rows = service_of(context, config).get("/v1/alarms", live=not everything, limit=limit)
     paper.show_rows(rows, _ALARMS, as_json=as_json, empty="no alarm is live")
+    paper.hint_of_more(rows, limit, as_json=as_json)
 
 
 def list_defined(context: typer.Context, config: Config, as_json: AsJson = False) -> None:
@@ -131,6 +140,14 @@ def reset_alarm(
 ) -> None:
     """Let go of a latched alarm, which is gone and acknowledged."""
     _say_of(service_of(context, config), activation, "reset", "reset", revision, as_json=as_json)
+
+
+def close_alarm(
+    context: typer.Context, activation: Activation, reason: Why, config: Config, revision: Shown = None, as_json: AsJson = False
+) -> None:
+    """Close an activation whose end never came, whatever its state. What the PLC still shows is raised anew."""
+    service = service_of(context, config)
+    _say_of(service, activation, "close", "closed", revision, as_json=as_json, reason=reason)
 
 
 def shelve_alarm(
@@ -180,12 +197,13 @@ def show_journal(
     """Show every event that came in and what became of it, newest first."""
     rows = service_of(context, config).get("/v1/alarms/journal", alarm=alarm, source=source, disposition=became, limit=limit)
     paper.show_rows(rows, _EVENTS, as_json=as_json, empty="no alarm event yet")
+    paper.hint_of_more(rows, limit, as_json=as_json)
 
 
 def show_account(
     context: typer.Context,
     config: Config,
-    accept: Annotated[str | None, typer.Option("--accept-missing", help="You looked into what this source lost.")] = None,
+    accept: Annotated[str | None, typer.Option("--accept-missing", help="You looked into this source, or topic.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Account for every event from source to loudspeaker. Exit code 1 when something is lost."""
@@ -197,6 +215,9 @@ def show_account(
         paper.show_json(account)
     else:
         paper.show_rows(account["sources"], _ACCOUNT, as_json=False, empty="no alarm event yet")
+        if account["unreadable"]:
+            paper.say("\nalarms that could not be read:")
+            paper.show_rows(account["unreadable"], _UNREADABLE, as_json=False, empty="")
         for name, counters in account["drivers"].items():
             paper.say(f"\n{name}:")
             paper.show_facts(counters, as_json=False)
@@ -204,8 +225,8 @@ def show_account(
     return OK if account["holds"] else PROBLEM
 
 
-def _say_of(service: Service, activation: str, act: str, done: str, revision: int | None, *, as_json: bool) -> None:
-    body: dict[str, Any] = {"by": getpass.getuser(), "revision": revision}
+def _say_of(service: Service, activation: str, act: str, done: str, revision: int | None, *, as_json: bool, **more: Any) -> None:
+    body: dict[str, Any] = {"by": getpass.getuser(), "revision": revision, **more}
     answer = service.post(f"/v1/alarms/activations/{segment(activation)}/{act}", body)
     if as_json:
         paper.show_json(answer)

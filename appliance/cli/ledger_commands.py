@@ -63,6 +63,7 @@ def list_sessions(context: typer.Context, config: Config, limit: Limit = 100, as
         "last_turn_utc": "last turn",
     }
     paper.show_rows(rows, columns, as_json=as_json, empty="no conversation yet")
+    paper.hint_of_more(rows, limit, as_json=as_json)
 
 
 def list_turns(
@@ -86,6 +87,7 @@ def list_turns(
         "updated_utc": "updated",
     }
     paper.show_rows(rows, columns, as_json=as_json, empty="no turn yet")
+    paper.hint_of_more(rows, limit, as_json=as_json)
 
 
 def show_turn(
@@ -113,6 +115,7 @@ def list_deliveries(
     """Show what was said or sent, newest first."""
     rows = service_of(context, config).get("/v1/deliveries", channel=channel, limit=limit)
     paper.show_rows(rows, _DELIVERIES, as_json=as_json, empty="nothing was said yet")
+    paper.hint_of_more(rows, limit, as_json=as_json)
 
 
 def list_unknowns(context: typer.Context, config: Config, as_json: AsJson = False) -> None:

@@ -47,6 +47,12 @@ def show_rows(rows: Sequence[Shown], columns: Mapping[str, str], *, as_json: boo
         console().print(table)
 
 
+def hint_of_more(rows: Sequence[Shown], limit: int, *, as_json: bool) -> None:
+    """Say behind a table that is as long as it may be that there may be more. To standard error: it is no row."""
+    if not as_json and len(rows) >= limit:
+        console(to_error=True).print(f"only the newest {limit} are shown; --limit shows more")
+
+
 def show_facts(facts: Shown, *, as_json: bool) -> None:
     """Print one mapping, a line a fact; nested ones are indented by their key."""
     if as_json:

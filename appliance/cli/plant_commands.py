@@ -66,7 +66,9 @@ MqttPassword = Annotated[Path | None, typer.Option("--mqtt-password-file", rich_
 JournalFile = Annotated[
     Path | None, typer.Option("--journal", help="Keeps unpublished alarms over a restart.", rich_help_panel=_ALARMS)
 ]
-NoControl = Annotated[bool, typer.Option("--no-control", help="Take no orders from standard input.")]
+NoControl = Annotated[
+    bool, typer.Option("--no-control", help="Take no orders from standard input, and do not end with whoever started it.")
+]
 Trace = Annotated[bool, typer.Option("--trace", help="Tell every request.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Tell what happens in JSON lines.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="File to make; one that is there is not touched.")]
@@ -114,6 +116,9 @@ def run(
     as_json: JsonLines = False,
 ) -> int:
     """Play the plant: its devices answer Modbus, its values move, its alarms are published. Ctrl-C ends it.
+
+    Started from a script or service (standard input is a pipe), it ends with its standard input and with whoever started
+    it; with --no-control it runs on until it is stopped.
 
     Orders can be typed: words such as `set motor_3.temperature 95`, `misbehave short_reply for_s=10`, `recover`, `stop`, or
     JSON such as {"do": "misbehave", "mode": "slow", "delay_s": 3}.

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from appliance.contracts.alarm import Disposition, Inhibition
-from appliance.contracts.ports import AlarmActs
+from appliance.contracts.alarm_acts import AlarmActs
 from appliance.contracts.store import Ledger
 from appliance.store import views
 
@@ -28,6 +28,12 @@ class SaidOfShown(Said):
     """A word on an activation; ``revision`` is the one that was shown, and the answer is no when it has changed since."""
 
     revision: int | None = None
+
+
+class ReasonedOfShown(SaidOfShown):
+    """A word on an activation that needs a reason."""
+
+    reason: str = Field(min_length=1, max_length=2000)
 
 
 class Reasoned(Said):
@@ -53,6 +59,10 @@ def add_alarms(api: FastAPI, core: AlarmActs, ledger: Ledger) -> None:
     @api.post("/v1/alarms/activations/{identity:path}/reset")
     async def reset(identity: str, said: SaidOfShown) -> Mapping[str, Any]:
         return await core.reset(identity, said.revision, said.by)
+
+    @api.post("/v1/alarms/activations/{identity:path}/close")
+    async def close(identity: str, said: ReasonedOfShown) -> Mapping[str, Any]:
+        return await core.close(identity, said.revision, said.reason, said.by)
 
     @api.post("/v1/alarms/defined/{alarm:path}/shelve")
     async def shelve(alarm: str, said: Timed) -> Mapping[str, Any]:

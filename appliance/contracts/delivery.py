@@ -8,8 +8,16 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-PRIORITY_ANSWER = 11
-"""Delivery priority of what answers a person who has just spoken: one sentence, and they stand there waiting for it."""
+# Delivery priorities: larger is said first. Those from PRIORITY_ALARM on may be said while somebody speaks. Besides these, words
+# have the priority of the admission they belong to (an answer to who typed: PRIORITY_UTTERANCE).
+PRIORITY_ANSWER = 14
+"""What answers a person who has just spoken: one sentence, and they stand there waiting for it."""
+PRIORITY_FLOOD_TOLD = 13
+"""What is told of a flood."""
+PRIORITY_ANNOUNCEMENT: Mapping[str, int] = {"critical": 12, "high": 11, "medium": 10, "low": 9}
+"""The first words of an alarm's turn, by alarm priority. That one is over is as urgent as a low one."""
+PRIORITY_ADVICE = 5
+"""What an alarm's turn has to say after them: advice, questions."""
 
 
 class Channel(StrEnum):
@@ -34,7 +42,7 @@ class DeliveryStatus(StrEnum):
 class Delivery:
     """One message. ``lead`` is the part that must sound at once (pre-rendered), spoken before ``text``.
 
-    ``priority`` is the admission's, or PRIORITY_ANSWER: larger is said first. ``may_be_repeat`` marks a recovered attempt.
+    ``priority``: larger is said first. ``may_be_repeat`` marks a recovered attempt.
     A message of the channel MQTT has no words but a ``topic`` and a JSON object as ``payload``; ``retain``: the broker keeps it
     as the topic's last.
     """

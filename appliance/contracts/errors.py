@@ -72,6 +72,23 @@ class Malformed(FloorhandError):
     code = "malformed"
 
 
+class AlarmUnreadable(Malformed):
+    """An alarm that came and cannot be taken. ``source`` and ``sequence`` are its own, as far as they could be read.
+
+    ``is_state``: it was true before (a retained message), so the same may come again.
+    """
+
+    code = "alarm_unreadable"
+
+    def __init__(
+        self, message: str, *, source: str = "", sequence: int | None = None, is_state: bool = False, **facts: object
+    ) -> None:
+        super().__init__(message, **facts)
+        self.source = source
+        self.sequence = sequence
+        self.is_state = is_state
+
+
 class ConfigError(Malformed):
     """Configuration that cannot be used. Facts: ``file``, ``key``, ``cure``."""
 

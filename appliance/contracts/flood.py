@@ -37,7 +37,7 @@ class Flood:
 @dataclass(frozen=True, slots=True)
 class FloodSummary:
     """What is told of a flood. ``by_priority`` and ``by_asset`` count activations: all of them, or with ``active`` those that
-    are still there. ``first`` is the first-out."""
+    are still there. ``first`` is the first-out. ``is_found``: all were there before anybody looked, and are no news."""
 
     count: int
     active: int
@@ -47,3 +47,4 @@ class FloodSummary:
     by_asset: Mapping[str, int]
     active_by_priority: Mapping[str, int]
     active_by_asset: Mapping[str, int]
+    is_found: bool = False

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from appliance.contracts.errors import Malformed
-from appliance.contracts.tag import RegisterKind
+from appliance.contracts.tag import RegisterKind, WireNumber
 
 
 class _Frozen(BaseModel):
@@ -46,6 +47,32 @@ _REFERENCE_DIGIT = {
 }
 
 
+# Rates that POSIX and Linux name (termios(3)); every adapter and driver has these.
+_BAUDS = (
+    300, 600, 1_200, 1_800, 2_400, 4_800, 9_600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 500_000, 576_000, 921_600
+)  # fmt: skip
+_MOST_DIGITS = 6
+
+
+def read_written(written: object, kind: RegisterKind, addressing: Addressing) -> int:
+    """Return the wire address of an address as a file has it: a number, or in ``reference`` notation also text (``"00018"``).
+
+    Raises:
+        Malformed: it is not an address in this notation, or belongs to another table.
+    """
+    if isinstance(written, str):
+        is_reference = addressing is Addressing.REFERENCE and re.fullmatch("[0-9]+", written, re.ASCII)
+        if not is_reference or len(written) > _MOST_DIGITS:
+            cure = "; write the number without quotes" if addressing is not Addressing.REFERENCE else ""
+            raise Malformed(f"{written!r} is not an address in {addressing} notation{cure}", address=written)
+        if len(written) in (5, 6) and int(written[0]) != _REFERENCE_DIGIT[kind]:
+            raise Malformed(f"{written!r} is not the address of a {kind} in {addressing} notation", address=written)
+        return to_wire_address(int(written), kind, addressing)
+    if isinstance(written, bool) or not isinstance(written, int):
+        raise Malformed(f"{written!r} is not an address; write a whole number", address=str(written))
+    return to_wire_address(written, kind, addressing)
+
+
 def to_wire_address(written: int, kind: RegisterKind, addressing: Addressing) -> int:
     """Return the 0-based wire address of an address as it is written down.
 
@@ -70,10 +97,17 @@ class SerialPort(_Frozen):
     """A serial line. Modbus over serial line 1.02, section 2.5.1: even parity by default, two stop bits where there is none."""
 
     device: str = Field(min_length=1, description="device file, such as /dev/ttyUSB0, better /dev/serial/by-id/…")
-    baud: int = Field(default=19_200, ge=300, le=921_600)
+    baud: int = Field(default=19_200, description="bits a second, as the devices on the line are set")
     parity: Literal["E", "O", "N"] = "E"
     stop_bits: Literal[1, 2] = 1
     byte_size: Literal[7, 8] = 8
+
+    @field_validator("baud")
+    @classmethod
+    def _is_a_usual_rate(cls, baud: int) -> int:
+        if baud not in _BAUDS:
+            raise ValueError(f"{baud} is not a rate of serial lines: {', '.join(map(str, _BAUDS))}")
+        return baud
 
 
 class LinkTls(_Frozen):
@@ -98,11 +132,17 @@ class Forbidden(_Frozen):
     first: int = Field(ge=0, le=65_535)
     last: int = Field(ge=0, le=65_535)
 
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if self.first > self.last:
+            raise ValueError(f"forbidden {self.kind} {self.first} to {self.last} covers nothing: first must not be above last")
+        return self
+
 
 class Device(_Frozen):
     """A device (unit) on a link, where it differs from the usual. Wire addresses throughout, except those of its tags."""
 
-    id: int = Field(ge=0, le=255)
+    id: WireNumber = Field(ge=0, le=255)
     addressing: Addressing = Addressing.WIRE
     timeout_s: float | None = Field(default=None, gt=0, le=60, description="absent: the link's")
     retries: int | None = Field(default=None, ge=0, le=5, description="absent: the link's")

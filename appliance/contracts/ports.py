@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from appliance.contracts.admission import Admission, Admitted, Request
 from appliance.contracts.alarm import Alarm, AlarmEvent, Inhibition, Journalled
+from appliance.contracts.alarm_acts import AlarmActs
 from appliance.contracts.delivery import Delivery
+from appliance.contracts.errors import AlarmUnreadable
 from appliance.contracts.memory import MemoryDraft, Recall
 from appliance.contracts.operation import Operation
 from appliance.contracts.reading import Reading, Value, WriteReceipt
@@ -97,6 +99,14 @@ class AlarmSink(Protocol):
 
     async def suppress(self, alarm_id: str, is_suppressed: bool, why: str) -> None:
         """Say that an alarm is suppressed by design from now on, or not any more. The same again changes nothing.
+
+        Raises:
+            Unavailable: the ledger cannot be written.
+        """
+        ...
+
+    async def note_unreadable(self, topic: str, faults: Sequence[AlarmUnreadable]) -> None:
+        """Return only after it is durable that a message on a topic held alarms that cannot be taken: one or more ``faults``.
 
         Raises:
             Unavailable: the ledger cannot be written.
@@ -291,63 +301,6 @@ class Wording(Protocol):
 
         Raises:
             Malformed: no such reply in this language.
-        """
-        ...
-
-
-class AlarmActs(Protocol):
-    """What the local API may ask about alarms. Every answer is JSON-serialisable; ``by`` is recorded."""
-
-    async def acknowledge(self, activation_id: str, revision: int | None, by: str) -> Mapping[str, Any]:
-        """Acknowledge one activation as it was shown (``revision``); return it.
-
-        Raises:
-            Refused: no such activation, it needs no acknowledgement, or it changed since it was shown.
-        """
-        ...
-
-    async def reset(self, activation_id: str, revision: int | None, by: str) -> Mapping[str, Any]:
-        """Reset one latched activation as it was shown; return it. Raises as :meth:`acknowledge`."""
-        ...
-
-    async def shelve(self, alarm_id: str, minutes: float, reason: str, by: str) -> Mapping[str, Any]:
-        """Keep an alarm from being announced for a time.
-
-        Raises:
-            Refused: no such alarm, or longer than the site allows.
-            Malformed: no reason or no person.
-        """
-        ...
-
-    async def take_out_of_service(self, alarm_id: str, reason: str, by: str) -> Mapping[str, Any]:
-        """Keep an alarm from being announced until it is put back. Raises as :meth:`shelve`."""
-        ...
-
-    async def release(self, alarm_id: str, kind: Inhibition, by: str) -> Mapping[str, Any]:
-        """End what keeps an alarm from being announced; ``announced`` counts the activations that are told of now.
-
-        Raises:
-            Refused: it does not hold.
-        """
-        ...
-
-    def defined(self) -> Sequence[Mapping[str, Any]]:
-        """Return every alarm the plant model has: ``{alarm_id, asset, priority, source_id, condition, latching, group}``."""
-        ...
-
-    async def held(self) -> Sequence[Mapping[str, Any]]:
-        """Return what is shelved, suppressed by design or out of service: why, by whom, and for how long (``left_s``)."""
-        ...
-
-    async def account(self) -> Mapping[str, Any]:
-        """Return the loss account: ``{holds, faults, sources, drivers}``."""
-        ...
-
-    async def accept_missing(self, source: str, by: str) -> Mapping[str, Any]:
-        """Note that somebody looked into what never came from a source so far.
-
-        Raises:
-            Refused: nothing ever came from it.
         """
         ...
 

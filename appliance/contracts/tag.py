@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from math import isfinite
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, model_validator
+
+from appliance.contracts.errors import Malformed
 
 MOST_STRING_REGISTERS = 60
 """Longest text of a tag in registers: more than any display of a PLC shows, less than one request carries."""
@@ -57,6 +59,19 @@ _REGISTERS: dict[DataType, int] = {
     DataType.FLOAT64: 4,
 }
 _FLOATS = (DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64)
+_RAW_RANGE: dict[DataType, tuple[float, float]] = {
+    DataType.INT16: (-(2**15), 2**15 - 1),
+    DataType.UINT16: (0, 2**16 - 1),
+    DataType.INT32: (-(2**31), 2**31 - 1),
+    DataType.UINT32: (0, 2**32 - 1),
+    DataType.INT64: (-(2**63), 2**63 - 1),
+    DataType.UINT64: (0, 2**64 - 1),
+    DataType.FLOAT16: (-65_504.0, 65_504.0),
+    DataType.FLOAT32: (-3.402_823_5e38, 3.402_823_5e38),
+    DataType.FLOAT64: (-1.797_693_134_862_315_7e308, 1.797_693_134_862_315_7e308),
+    DataType.BCD16: (0, 9_999),
+    DataType.BCD32: (0, 99_999_999),
+}
 
 
 class WordOrder(StrEnum):
@@ -79,6 +94,21 @@ class WriteFunction(StrEnum):
     MULTIPLE = "multiple"
 
 
+def _plain_number(told: Any) -> Any:
+    """A number is a number: text that happens to be digits would pass by the device's notation, and name another register."""
+    if isinstance(told, Malformed):
+        raise ValueError(told.message)  # what the plant model found when it read the address in the device's notation
+    if isinstance(told, str):
+        raise ValueError(
+            "must be a plain number, not text in quotes or from a variable; only addresses in reference notation may be in quotes"
+        )
+    return told
+
+
+WireNumber = Annotated[StrictInt, BeforeValidator(_plain_number)]
+"""A whole number of the wire (an address, a device id). Neither text nor a fraction nor true stands for one."""
+
+
 class Tag(BaseModel):
     """One value on the wire. ``address`` is the 0-based wire address; limits are in engineering units.
 
@@ -90,9 +120,9 @@ class Tag(BaseModel):
     name: str
     asset: str
     link: str
-    device_id: int = Field(default=0, ge=0, le=255)
+    device_id: WireNumber = Field(default=0, ge=0, le=255)
     kind: RegisterKind
-    address: int = Field(default=0, ge=0, le=65535)
+    address: WireNumber = Field(default=0, ge=0, le=65535)
     type: DataType
     bit: int | None = Field(default=None, ge=0, le=15, description="of a register that holds bits; 0 is the lowest")
     length: int = Field(default=1, ge=1, le=MOST_STRING_REGISTERS, description="registers of a string")
@@ -163,6 +193,18 @@ class Tag(BaseModel):
             "the last register is beyond 65535": self.address + self.register_count > 65536,
         }
         return [why for why, is_so in told.items() if is_so]
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Lowest and highest number the registers can hold, in engineering units; ``(0, 0)`` where it is no number."""
+        lowest, highest = (raw * self.scale + self.offset for raw in _RAW_RANGE.get(self.type, (0.0, 0.0)))
+        return min(lowest, highest), max(lowest, highest)
+
+    def can_hold(self, number: float) -> bool:
+        """Return whether the registers can hold ``number`` (engineering units), rounded to their nearest step."""
+        lowest, highest = self.range
+        half_a_step = 0.0 if self.type in _FLOATS else abs(self.scale) / 2
+        return lowest - half_a_step <= number <= highest + half_a_step
 
     @property
     def key(self) -> str:

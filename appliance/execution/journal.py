@@ -191,5 +191,5 @@ class Journal:
                 turn_id=saying.turn.id,
                 language=saying.turn.language,
                 text=saying.text,
-                priority=urgency_of(saying.turn.context),
+                priority=urgency_of(saying.turn.context, is_first=not deliveries.has_words(tx, saying.turn.id)),
             )

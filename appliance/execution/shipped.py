@@ -47,8 +47,8 @@ def shipped_tools(
         Say(clock, ids),
         Ask(clock, ids),
         ListAlarms(plant, wording, clock),
-        AcknowledgeAlarm(alarm_hands, wording),
-        ResetAlarm(alarm_hands, wording),
+        AcknowledgeAlarm(alarm_hands, plant, wording),
+        ResetAlarm(alarm_hands, plant, wording),
         ShelveAlarm(alarm_shelf),
         UnshelveAlarm(alarm_shelf),
     ]

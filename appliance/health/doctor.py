@@ -7,7 +7,6 @@ Nothing is changed and the database of a running service is never opened. In: wh
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ import httpx
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import ConfigError
 from appliance.foundation.unix_socket import refusal_of
+from appliance.health.link_checks import Endpoint, look_at
 from appliance.store.views import integrity_faults
 
 _OLDEST_PYTHON = (3, 11)
@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is to be examined, as configured. ``links`` are ``(check, what, host, port)``; an empty text means not configured.
+    """What is to be examined, as configured; an empty text means not configured.
 
     ``microphone`` and ``speaker`` say ``card`` for a sound card, ``none``, or the path of what stands in for one.
     ``speech`` are ``(check, present, what)`` of the engines and models that speech needs.
@@ -50,7 +50,7 @@ class Subject:
     data_dir: Path
     socket: Path
     database: Path
-    links: Sequence[tuple[str, str, str, int]] = ()
+    links: Sequence[Endpoint] = ()
     coordinator_url: str = ""
     microphone: str = "card"
     speaker: str = "card"
@@ -132,17 +132,9 @@ def _sound(subject: Subject) -> Iterator[Finding]:
         yield Finding(check, bool(cards), detail, cure)
 
 
-def _links(links: Sequence[tuple[str, str, str, int]]) -> Iterator[Finding]:
-    for check, what, host, port in links:
-        place = f"{what} at {host}:{port}"
-        try:
-            socket.create_connection((host, port), timeout=_ANSWER_S).close()
-            yield Finding(check, True, f"{place} answers")
-        except OSError as error:
-            why = error.strerror or str(error) or type(error).__name__
-            yield Finding(
-                check, False, f"{place}: {why}", f"Check that it runs, its address in the configuration, and the cable to {host}."
-            )
+def _links(links: Sequence[Endpoint]) -> Iterator[Finding]:
+    for link in links:
+        yield Finding(link.check, *look_at(link))
 
 
 def _coordinator(url: str) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ announced. Who calls: the sources' drivers, which acknowledge to whoever sent it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from appliance.contracts.admission import PRIORITY_ALARM, Admission, Door, Request, RequestKind
@@ -23,19 +23,23 @@ from appliance.contracts.alarm import (
 from appliance.contracts.alarm_definition import AlarmDefinition
 from appliance.contracts.alarm_situation import DispositionRule, Situation
 from appliance.contracts.clock import Clock
-from appliance.contracts.errors import Refused
+from appliance.contracts.errors import AlarmUnreadable, Refused
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Admitter
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.supervisor import Degraded
-from appliance.store import admissions, alarm_chatter, alarm_events, alarm_sources, alarms, audit, inhibitions
+from appliance.store import admissions, alarm_chatter, alarm_events, alarm_sources, alarm_unreadable, alarms, audit, inhibitions
 from appliance.store.alarm_events import Entry
 from appliance.store.alarm_sources import Source
+from appliance.store.alarm_unreadable import Unreadable
 
 Suppress = Callable[[str, bool, str], Awaitable[None]]
 """Begins or ends suppression by design of an alarm, and says why."""
 
+_UNREADABLE = "alarms:unreadable"
+
 _TELLS_NOTHING = (Disposition.REPEAT, Disposition.MERGED, Disposition.STATE)
+_NAMED = 3  # topics named one by one
 _ENTERED = (Disposition.ANNOUNCE, Disposition.CHATTER)
 
 
@@ -100,10 +104,42 @@ class AlarmDoor:
         """
         await self._suppress(alarm_id, is_suppressed, why)
 
-    async def name_missing(self) -> None:
-        """Name the sources of which something never came and nobody looked into it; at start, and when somebody has."""
-        for source in await self._ledger.transaction(alarm_sources.every):
+    async def note_unreadable(self, topic: str, faults: Sequence[AlarmUnreadable]) -> None:
+        """Return once it is on disk that alarms of one message could not be taken. Their running numbers did come.
+
+        Raises:
+            Unavailable: the ledger cannot be written.
+        """
+
+        def work(tx: Transaction) -> tuple[list[Source | None], list[Unreadable]]:
+            first = faults[0]
+            alarm_unreadable.note(tx, self._clock, topic, len(faults), first.message, is_state=first.is_state)
+            came = [
+                alarm_sources.note_sequence(tx, self._clock, fault.source, fault.sequence, is_state=fault.is_state)
+                for fault in faults
+                if fault.sequence is not None
+            ]
+            return came, alarm_unreadable.every(tx)
+
+        sources, topics = await self._ledger.transaction(work)
+        for source in filter(None, sources):
             self._name_missing(source)
+        self._name_unreadable(topics)
+
+    async def name_missing(self) -> None:
+        """Name what never came or could not be read and nobody looked into; at start, and when somebody has."""
+        sources, topics = await self._ledger.transaction(lambda tx: (alarm_sources.every(tx), alarm_unreadable.every(tx)))
+        for source in sources:
+            self._name_missing(source)
+        self._name_unreadable(topics)
+
+    def _name_unreadable(self, topics: Sequence[Unreadable]) -> None:
+        unseen = [f"on {each.topic}: {each.newest_why}" for each in topics if each.unseen]
+        if unseen:
+            more = f"; and on {len(unseen) - _NAMED} topics more" if len(unseen) > _NAMED else ""
+            self._degraded.mark(_UNREADABLE, f"alarms that could not be read {'; '.join(unseen[:_NAMED])}{more}")
+        else:
+            self._degraded.clear(_UNREADABLE)
 
     def _name_missing(self, source: Source) -> None:
         if source.unseen:
@@ -115,16 +151,21 @@ class AlarmDoor:
     def _take(self, tx: Transaction, event: AlarmEvent, definition: AlarmDefinition) -> _Taken:
         alarm_sources.note_seen(tx, self._clock, event.source)
         known = alarm_events.by_key(tx, event.dedupe_key)
-        if known is not None:
-            return _Taken(self._again(tx, event, known))
         source = None
-        if event.sequence is not None:
-            source = alarm_sources.note_sequence(tx, self._clock, event.source, event.sequence)
+        is_again = known is not None and known.event.is_state and not event.is_state  # found before, sent only now
+        if event.sequence is not None and (known is None or is_again):
+            source = alarm_sources.note_sequence(
+                tx, self._clock, event.source, event.sequence, is_state=event.is_state, is_again=is_again
+            )
+        if known is not None:
+            return _Taken(self._again(tx, event, known), source)
         situation = self._situation(tx, event)
         disposition = self._rule.decide(event, situation)
         alarm = self._new_state(tx, event, definition, situation, disposition)
         activation_id = alarm.activation_id if alarm else event.activation_id
-        admission = self._announce(tx, event, definition, activation_id) if disposition is Disposition.ANNOUNCE else None
+        admission = None
+        if disposition is Disposition.ANNOUNCE:
+            admission = self._announce(tx, event, definition, activation_id, came_and_went=situation.alarm is None)
         if disposition is Disposition.CHATTER and event.change is AlarmChange.RAISED:
             self._note_chatter(tx, event, definition, activation_id)
         seq = alarm_events.journal(
@@ -187,8 +228,12 @@ class AlarmDoor:
         state = self._advance(known.state, AlarmAction.CLEAR, latching=definition.latching)
         return alarms.apply(tx, self._clock, definition, event, state, activation_id=known.activation_id)
 
-    def _announce(self, tx: Transaction, event: AlarmEvent, definition: AlarmDefinition, activation_id: str) -> Admission:
+    def _announce(
+        self, tx: Transaction, event: AlarmEvent, definition: AlarmDefinition, activation_id: str, *, came_and_went: bool
+    ) -> Admission:
         payload = event.to_payload() | {"activation_id": activation_id}
+        if event.change is AlarmChange.CLEARED and came_and_went:  # its raise has not come: nobody was told that it began
+            payload["came_and_went"] = True
         return self._gate.enter(tx, self._request(definition, event.dedupe_key, payload))
 
     def _note_chatter(self, tx: Transaction, event: AlarmEvent, definition: AlarmDefinition, activation_id: str) -> None:

@@ -47,7 +47,7 @@ def plan_for(alarm: Mapping[str, Any], tongue: Tongue, playbooks: Playbooks) -> 
     if (notice := str(alarm.get("notice") or "")) in _NOTICES:
         return Plan(f"alarm_{notice}", f"phrase:alarm_{notice}", (_NOTICES[notice](facts, alarm, tongue),))
     if alarm.get("change") == AlarmChange.CLEARED:
-        return Plan("alarm_cleared", "phrase:alarm_cleared", _cleared(facts, tongue))
+        return Plan("alarm_cleared", "phrase:alarm_cleared", _cleared(facts, alarm, tongue))
     playbook = playbooks.for_alarm(definition.playbook, definition.fault, tongue.language)
     if playbook is None:
         return Plan("alarm_raised", "phrase:alarm_raised", _plain(facts, tongue))
@@ -191,8 +191,10 @@ class _Filler:
         return all(name in self._keys for name in _NOW.findall(text))
 
 
-def _cleared(facts: _Facts, tongue: Tongue) -> tuple[Step, ...]:
-    text = tongue.reply("alarm_cleared", text=facts.words["lead"])
+def _cleared(facts: _Facts, alarm: Mapping[str, Any], tongue: Tongue) -> tuple[Step, ...]:
+    """Tell that it is over; of one whose raise has not come, nobody was told that it began."""
+    name = "alarm_came_and_went" if alarm.get("came_and_went") else "alarm_cleared"
+    text = tongue.reply(name, text=facts.words["lead"])
     return say(text, id="announce"), _remember(facts, text)
 
 

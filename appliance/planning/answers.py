@@ -117,12 +117,17 @@ def _list_alarms(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> 
     return Step("alarms", "list_alarms", {}), say("{steps.alarms.sentence}")
 
 
+def _which(intent: Intent) -> dict[str, Any]:
+    """Somebody who names one alarm means the one they were told of last, and no other."""
+    return {} if intent.slots.get("every") else {"only_last": True}
+
+
 def _acknowledge_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
-    return Step("acknowledge", "acknowledge_alarm", {}), say("{steps.acknowledge.sentence}")
+    return Step("acknowledge", "acknowledge_alarm", _which(intent)), say("{steps.acknowledge.sentence}")
 
 
 def _reset_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
-    return Step("reset", "reset_alarm", {}), say("{steps.reset.sentence}")
+    return Step("reset", "reset_alarm", _which(intent)), say("{steps.reset.sentence}")
 
 
 def _shelve_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:

@@ -59,7 +59,11 @@ def _versions(news: FloodNews, flood: FloodSummary, tongue: Tongue) -> Iterator[
     is_now = news in (FloodNews.OVER, FloodNews.AGAIN)
     by_priority = flood.active_by_priority if is_now else flood.by_priority
     by_asset = flood.active_by_asset if is_now else flood.by_asset
-    reply = "flood_over_calm" if news is FloodNews.OVER and not flood.active else f"flood_{news}"
+    reply = f"flood_{news}"
+    if news is FloodNews.OVER and not flood.active:
+        reply = "flood_over_calm"
+    elif news is FloodNews.OPENED and flood.is_found:
+        reply = "flood_found"  # in which order they came nobody knows: there is no first-out
     takes = REPLIES[reply]
     tails = [(area, _priorities(by_priority, tongue)) for area in _areas(by_asset, tongue)]
     tails += [("", _priorities(by_priority, tongue, most=1)), ("", "")]

@@ -58,7 +58,7 @@ class Questions:
             return 0
         asked = deliveries.load(tx, question.delivery_id)
         if asked.first_audio_mono_ns is None:
-            was_said = asked.may_be_repeat or asked.status not in (DeliveryStatus.PENDING, DeliveryStatus.ATTEMPTING)
+            was_said = asked.may_be_repeat or asked.status in (DeliveryStatus.DELIVERED, DeliveryStatus.FAILED)
             return 0 if was_said else None
         spoke_mono_ns = int(answer.payload["speech_ended_mono_ns"])
         if spoke_mono_ns < asked.first_audio_mono_ns <= self._clock.monotonic_ns():

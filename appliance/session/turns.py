@@ -20,7 +20,7 @@ from appliance.session.lifespan import allowance_s
 from appliance.session.settings import SessionSettings
 from appliance.session.stopwatches import Stopwatches
 from appliance.session.turn_writer import TurnWriter
-from appliance.store import actions, admissions, confirmations, sessions, turns
+from appliance.store import actions, admissions, confirmations, deliveries, sessions, turns
 from appliance.store.columns import utc_text
 
 Also = Callable[[Transaction], None]
@@ -237,25 +237,28 @@ class Turns:
         """Abandon every turn that waited for an answer longer than the limit (S7), and return them. Call it now and then.
 
         A wait counts from the first call that sees it, on the monotonic clock: wall time may jump, and nobody can answer an
-        appliance that is down, so a restart gives people the whole limit again.
+        appliance that is down, so a restart gives people the whole limit again. What was over before it could be asked is
+        abandoned at once, without ``also``: nobody misses it, and until then it can be answered.
         """
+        for row in await self._ledger.fetch(confirmations.UNASKED_TURNS, (deliveries.STALE,)):
+            await self._abandon(row["turn_id"], None, reason=deliveries.STALE)
         waiting = {row["turn_id"] for row in await self._ledger.fetch(confirmations.WAITING_TURNS)}
         self._waiting.keep_only(waiting)
         abandoned = []
         for turn_id in sorted(waiting):
             self._waiting.start(turn_id)
             if self._waiting.read_s(turn_id) >= self._settings.confirm_limit_s:
-                turn = await self._abandon(turn_id, also)
+                limit_min = self._settings.confirm_limit_s / 60
+                turn = await self._abandon(turn_id, also, reason=f"no answer within {limit_min:g} minutes")
                 if turn.state is TurnState.ABANDONED:
                     abandoned.append(turn)
         return abandoned
 
-    async def _abandon(self, turn_id: str, also: Callable[[Transaction, Turn], None] | None) -> Turn:
+    async def _abandon(self, turn_id: str, also: Callable[[Transaction, Turn], None] | None, *, reason: str) -> Turn:
         def work(tx: Transaction) -> Turn:
             turn = turns.by_id(tx, turn_id)
             if turn.state is TurnState.CONFIRMING:  # still: an answer may have come since it was looked at
-                limit_min = self._settings.confirm_limit_s / 60
-                turn = self._writer.move(tx, turn_id, TurnEvent.UNANSWERED, reason=f"no answer within {limit_min:g} minutes")
+                turn = self._writer.move(tx, turn_id, TurnEvent.UNANSWERED, reason=reason)
                 if also is not None:
                     also(tx, turn)
             return turn

@@ -15,7 +15,7 @@ BATCH = 500
 def take(tx: Transaction) -> list[tuple[Alarm, str]]:
     """Return the next changes, each with the activation as stored now and what changed, and move the cursor behind them.
 
-    What changed: ``raised``, ``cleared``, ``acknowledged``, ``reset``. At most :data:`BATCH` operations at a time.
+    What changed: ``raised``, ``cleared``, ``acknowledged``, ``reset``, ``closed``. At most :data:`BATCH` operations at a time.
     """
     last = tx.execute(
         "SELECT max(seq) FROM (SELECT operation.seq FROM operation, alarm_feed WHERE lane = 'P0' AND operation.seq > p0_seq"
@@ -27,7 +27,8 @@ def take(tx: Transaction) -> list[tuple[Alarm, str]]:
     rows = tx.execute(
         "SELECT alarm.*, substr(operation.kind, 7) AS what FROM operation JOIN alarm ON alarm.activation_id = operation.entity"
         " WHERE operation.lane = 'P0' AND operation.seq > (SELECT p0_seq FROM alarm_feed) AND operation.seq <= ?"
-        " AND operation.kind IN ('alarm.raised', 'alarm.cleared', 'alarm.acknowledged', 'alarm.reset') ORDER BY operation.seq",
+        " AND operation.kind IN ('alarm.raised', 'alarm.cleared', 'alarm.acknowledged', 'alarm.reset', 'alarm.closed')"
+        " ORDER BY operation.seq",
         (last,),
     ).fetchall()
     tx.execute("UPDATE alarm_feed SET p0_seq = ?", (last,))

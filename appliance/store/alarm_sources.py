@@ -13,6 +13,8 @@ from appliance.store import operations
 from appliance.store.columns import utc_text
 
 _HOLES_KEPT = 64  # ranges of missing numbers that may still be filled; older ones stay counted as missing
+_LATE_BY = 16  # numbers by which one may be overtaken: more than a gateway has under way at a time
+_LATELY = 256  # newest events of all sources among which a number is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +43,32 @@ def note_conflict(tx: Transaction, source: str) -> None:
     tx.execute("UPDATE alarm_source SET conflicts = conflicts + 1 WHERE source = ?", (source,))
 
 
-def note_sequence(tx: Transaction, clock: Clock, source: str, sequence: int) -> Source:
-    """Take in the running number of a new event, after :func:`note_seen`. A gap appends ``alarm.missing`` (P0).
+def note_sequence(
+    tx: Transaction, clock: Clock, source: str, sequence: int, *, is_state: bool = False, is_again: bool = False
+) -> Source | None:
+    """Take in the running number of an event, before it is journalled; None when nothing is known of the source.
 
-    A number that was missing is not any more. A smaller one is the source's restart, or its counter's wrap: no loss.
+    A gap appends ``alarm.missing`` (P0); a number that was missing is not any more. A smaller one is the source's restart, or its
+    counter's wrap, and no loss; but one that is a little smaller and was not seen lately came late. ``is_state``: it was true
+    before, so what lies between it and the newest need not have been sent to us. ``is_again``: the event came before, as state.
     """
     row = tx.execute("SELECT * FROM alarm_source WHERE source = ?", (source,)).fetchone()
+    if row is None:
+        return None
     last, holes = row["last_sequence"], json.loads(row["holes"])
     missing, restarts = row["missing"], row["restarts"]
-    if last is None or sequence == last + 1:
+    if last is None:
+        last = None if is_state else sequence
+    elif sequence == last + 1:
         last = sequence
-    elif sequence > last:
+    elif sequence > last and not is_state:
         holes, missing = [*holes, [last + 1, sequence - 1]][-_HOLES_KEPT:], missing + sequence - last - 1
         facts = {"first": last + 1, "last": sequence - 1}
         operations.append(tx, clock, OperationLane.P0, "alarm.missing", source, facts)
         last = sequence
     elif (filled := _without(holes, sequence)) is not None:
         holes, missing = filled, missing - 1
-    elif sequence < last:
+    elif sequence < last and not is_state and not is_again and not _is_late(tx, source, sequence, last):
         holes, restarts, last = [], restarts + 1, sequence
     tx.execute(
         "UPDATE alarm_source SET last_sequence = ?, holes = ?, missing = ?, accepted = min(accepted, ?), restarts = ?"
@@ -96,6 +106,17 @@ def every(tx: Transaction) -> list[Source]:
     """Return all sources by name."""
     rows = tx.execute("SELECT * FROM alarm_source ORDER BY source")
     return [Source(r["source"], r["seen"], r["missing"], r["missing"] - r["accepted"], r["restarts"]) for r in rows]
+
+
+def _is_late(tx: Transaction, source: str, sequence: int, last: int) -> bool:
+    """Whether a smaller number was overtaken on its way: it is close to the newest, and no event that came lately had it."""
+    if last - sequence > _LATE_BY:
+        return False
+    seen = tx.execute(
+        "SELECT 1 FROM (SELECT source, sequence FROM alarm_event ORDER BY seq DESC LIMIT ?) WHERE source = ? AND sequence = ?",
+        (_LATELY, source, sequence),
+    )
+    return seen.fetchone() is None
 
 
 def _without(holes: list[list[int]], number: int) -> list[list[int]] | None:

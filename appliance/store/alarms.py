@@ -19,11 +19,22 @@ _INSERT = """INSERT INTO alarm (activation_id, alarm_id, source, asset, priority
     raised_utc, raised_mono_ns, raised_after, cleared_utc)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(seq), 0) FROM admission), ?)"""
 
-_LIVE_AND_TOLD = """SELECT * FROM alarm WHERE state <> 'normal'
-    AND NOT EXISTS (SELECT 1 FROM alarm_event e WHERE e.activation_id = alarm.activation_id AND e.change = 'raised'
+_IS_TOLD = """NOT EXISTS (SELECT 1 FROM alarm_event e WHERE e.activation_id = alarm.activation_id AND e.change = 'raised'
                     AND e.disposition IN ('shelved', 'suppressed', 'out_of_service'))"""
-_BEFORE_INPUT = f"{_LIVE_AND_TOLD} AND raised_after < (SELECT seq FROM admission WHERE id = ?) ORDER BY seq"
-_BEFORE_MOMENT = f"""{_LIVE_AND_TOLD}
+# A flood's words told of what was there when they were made; those of an alarm that chatters tell of its later raises too.
+_SOUNDED = """(SELECT max(d.ended_utc) FROM announcement a JOIN delivery d ON d.turn_id IN (a.turn_id, a.last_turn_id)
+    WHERE (a.subject IN (alarm.activation_id, alarm.leader)
+           OR a.subject IN (SELECT flood_id FROM flood_member m WHERE m.activation_id IN (alarm.activation_id, alarm.leader))
+              AND (alarm.leader IS NOT NULL OR d.queued_utc >= alarm.raised_utc))
+    AND d.channel = 'speech' AND d.status = 'delivered'
+    AND CASE WHEN d.first_audio_mono_ns IS NOT NULL AND d.boot_id = said.boot_id
+             THEN d.first_audio_mono_ns <= said.admitted_mono_ns ELSE d.ended_utc <= said.admitted_utc END)"""
+_BEFORE_INPUT = f"""SELECT alarm.*, said.door = 'voice' AS is_voice, {_SOUNDED} AS sounded_utc
+    FROM alarm JOIN admission said ON said.id = ?
+    WHERE state <> 'normal' AND raised_after < said.seq AND {_IS_TOLD}
+    AND (NOT is_voice OR acknowledged_utc IS NOT NULL OR sounded_utc IS NOT NULL)
+    ORDER BY iif(is_voice, sounded_utc, NULL), alarm.seq"""
+_BEFORE_MOMENT = f"""SELECT * FROM alarm WHERE state <> 'normal' AND {_IS_TOLD}
     AND NOT EXISTS (SELECT 1 FROM alarm_event e WHERE e.activation_id = alarm.activation_id
                     AND e.boot_id = ? AND e.journalled_mono_ns > ?) ORDER BY seq"""
 
@@ -101,6 +112,17 @@ def reset(tx: Transaction, clock: Clock, activation_id: str, by: str, state: Ala
     return _told(tx, clock, activation_id, "reset", {"by": by})
 
 
+def close(tx: Transaction, clock: Clock, activation_id: str, by: str, reason: str) -> Alarm:
+    """Store that a person closed an activation whose end never came. Appends ``alarm.closed`` (P0).
+
+    Raises:
+        Refused: no such activation.
+    """
+    required(tx, activation_id)
+    _change(tx, activation_id, "state = ?, cleared_utc = coalesce(cleared_utc, ?)", AlarmState.NORMAL, utc_text(clock.utc()))
+    return _told(tx, clock, activation_id, "closed", {"by": by, "reason": reason})
+
+
 def bind_session(tx: Transaction, activation_id: str, session_id: str) -> None:
     """Put an activation, and those that follow it, into its conversation, which it never leaves. The same again changes nothing.
 
@@ -152,9 +174,10 @@ def live(tx: Transaction) -> list[Alarm]:
 
 
 def told_before(tx: Transaction, admission_id: str) -> list[Alarm]:
-    """Return the live activations somebody may have meant by an input, oldest first: raised before it was admitted, and not held.
+    """Return the live activations somebody may have meant by an input: raised before it was admitted (by sequence), not held.
 
-    Order is that of sequences, not of times.
+    Who types may have read of them: the one raised last is last. Who speaks knows what was heard, of an alarm's own words or of
+    its flood's from then on, or what somebody has acknowledged: the one heard last is last.
     """
     return [to_alarm(row) for row in tx.execute(_BEFORE_INPUT, (admission_id,))]
 

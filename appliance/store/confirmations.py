@@ -20,6 +20,10 @@ WAITING_TURNS = """SELECT DISTINCT turn_id FROM confirmation JOIN turn ON turn.i
     WHERE confirmation.status = 'pending' AND turn.state = 'confirming'"""
 """Query of the turns that wait for an answer."""
 
+UNASKED_TURNS = f"""{WAITING_TURNS} AND EXISTS
+    (SELECT 1 FROM delivery d WHERE d.id = confirmation.delivery_id AND d.status = 'abandoned' AND d.failure = ?)"""
+"""Query of those whose question nobody has heard, given why it was not said."""
+
 
 def ask(
     tx: Transaction,

@@ -20,12 +20,15 @@ from appliance.contracts.delivery import Channel, Delivery, DeliveryStatus
 from appliance.contracts.errors import Malformed, StateViolationError
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
-from appliance.store import operations
+from appliance.store import operations, overtaken
 from appliance.store.columns import json_text, to_json_or_none, to_utc, to_utc_or_none, utc_text
 
 MOST_ATTEMPTS = 3  # requirements R5
 LONGEST_WAIT_S = 24 * 3600.0  # requirements R5
 MOST_PAYLOAD_CHARACTERS = 64 * 1024  # of a published message: what we would take ourselves
+
+STALE = "it was over before it could be said"
+"""Why words about the plant were abandoned that it had overtaken: what they told of is accounted for, and no longer so."""
 
 LAST_SAID = """SELECT lead, text FROM delivery WHERE channel = 'speech' AND status = 'delivered' ORDER BY ended_utc DESC, seq DESC
     LIMIT 1"""
@@ -146,13 +149,16 @@ def load(tx: Transaction, delivery_id: str) -> Delivery:
 def begin_next(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH) -> Delivery | None:
     """Take the most urgent pending delivery, oldest first among equals, and mark it attempting. None when all is said.
 
-    Deliveries that have waited longer than 24 h, and questions that have been answered meanwhile, are abandoned on the way.
+    Deliveries that have waited longer than 24 h, questions that have been answered meanwhile, and what alarms have overtaken are
+    abandoned on the way.
     """
     while (row := tx.execute(_NEXT, (channel,)).fetchone()) is not None:
         if tx.execute(_CLOSED_QUESTION, (row["id"],)).fetchone() is not None:
             why = "the question was closed before it could be said"
         elif _waited_s(row, clock) > LONGEST_WAIT_S:
             why = "waited longer than 24 h"
+        elif overtaken.is_overtaken(tx, clock, row, STALE):
+            why = STALE
         else:
             return begin(tx, row["id"])
         _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure=why)
@@ -162,6 +168,11 @@ def begin_next(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH)
 def is_waiting(tx: Transaction, text: str) -> bool:
     """Whether these very words wait to be said already."""
     return tx.execute("SELECT 1 FROM delivery WHERE status = 'pending' AND text = ?", (text,)).fetchone() is not None
+
+
+def has_words(tx: Transaction, turn_id: str) -> bool:
+    """Whether a turn has queued anything to be said, whatever became of it."""
+    return tx.execute("SELECT 1 FROM delivery WHERE turn_id = ? AND channel = 'speech'", (turn_id,)).fetchone() is not None
 
 
 def begin(tx: Transaction, delivery_id: str) -> Delivery:

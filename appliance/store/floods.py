@@ -81,13 +81,17 @@ def close(tx: Transaction, clock: Clock, flood_id: str) -> Flood:
 
 
 def calm_down(tx: Transaction) -> list[Flood]:
-    """Mark the floods that are over and whose alarms are all gone; return those that were not marked before."""
+    """Mark the floods that are over and whose alarms are all gone; return those that were not marked before, oldest first.
+
+    An alarm that came back since is not gone.
+    """
     rows = tx.execute(
         "UPDATE flood SET is_calm = 1 WHERE is_calm = 0 AND closed_utc IS NOT NULL AND NOT EXISTS"
-        " (SELECT 1 FROM flood_member JOIN alarm USING (activation_id) WHERE flood_id = flood.id AND cleared_utc IS NULL)"
+        " (SELECT 1 FROM flood_member JOIN alarm USING (activation_id) JOIN alarm now ON now.alarm_id = alarm.alarm_id"
+        "  WHERE flood_id = flood.id AND now.cleared_utc IS NULL)"
         " RETURNING *"
     )
-    return [to_flood(row) for row in rows.fetchall()]
+    return [to_flood(row) for row in sorted(rows.fetchall(), key=lambda row: row["seq"])]
 
 
 def current(tx: Transaction) -> Flood | None:
@@ -127,8 +131,18 @@ def members(tx: Transaction, flood_id: str) -> list[Alarm]:
     return [to_alarm(row) for row in rows]
 
 
-def summary(alarms: Sequence[Alarm], first: Alarm) -> FloodSummary:
-    """Count a flood's activations. ``first`` is the first-out among them."""
+def is_found(tx: Transaction, flood_id: str) -> bool:
+    """Whether every activation of a flood was found to be there already: nobody saw them come."""
+    row = tx.execute(
+        "SELECT min(is_state) AS is_found FROM flood_member JOIN alarm_event USING (activation_id)"
+        " WHERE flood_id = ? AND change = 'raised' AND disposition IN ('announce', 'flood')",
+        (flood_id,),
+    ).fetchone()
+    return bool(row["is_found"])
+
+
+def summary(alarms: Sequence[Alarm], first: Alarm, *, is_found: bool = False) -> FloodSummary:
+    """Count a flood's activations. ``first`` is the first-out among them; ``is_found``: all were there before anybody looked."""
     active = [alarm for alarm in alarms if alarm.cleared_utc is None]
     return FloodSummary(
         count=len(alarms),
@@ -139,6 +153,7 @@ def summary(alarms: Sequence[Alarm], first: Alarm) -> FloodSummary:
         by_asset=Counter(alarm.asset for alarm in alarms),
         active_by_priority=Counter(alarm.priority for alarm in active),
         active_by_asset=Counter(alarm.asset for alarm in active),
+        is_found=is_found,
     )
 
 

@@ -65,6 +65,8 @@ class AlarmScan:
             watch.learn(alarm)
             if watch.is_second:
                 self._line.is_known(watch)
+            elif watch.queued is None and not watch.live:
+                watch.settle()  # a person closed what is still there: it is raised anew
 
     def take(self, readings: Collection[Reading]) -> None:
         """Take in polled or published readings. Cheap: only alarms that watch these tags are looked at."""

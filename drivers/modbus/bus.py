@@ -21,11 +21,11 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus
 from appliance.contracts.reading import Quality, Reading, Value, Visibility, WriteReceipt
 from appliance.contracts.tag import MQTT_LINK, RegisterKind, Tag
-from appliance.foundation.supervisor import Degraded
-from drivers.modbus.answers import ILLEGAL_ADDRESS
+from appliance.foundation.supervisor import Degraded, supervise
 from drivers.modbus.blocks import Block, Span, merge
 from drivers.modbus.event_log import SLOT_REGISTERS, decode_ring
 from drivers.modbus.link import ModbusLink
+from drivers.modbus.parting import Later, is_missing_address
 from drivers.modbus.poller import DevicePoller
 from drivers.modbus.probe import probed
 from drivers.modbus.reporting import Listener, Reporting
@@ -61,7 +61,7 @@ class ModbusBus(FieldBus):
             (link_id, device_id): DevicePoller(self._links[link_id], device_id, blocks, self._reporting, clock)
             for (link_id, device_id), blocks in schedule.items()
         }
-        self._unmergeable: dict[Span, None] = {}  # blocks over an address the device does not have, oldest first
+        self._unmergeable: dict[Span, Later] = {}  # blocks that were refused, oldest first, and when they are tried whole again
         self.visibility_listeners: list[Callable[[Visibility], None]] = []
         """Told when a link, or one device of it, came into sight or was lost."""
 
@@ -79,7 +79,8 @@ class ModbusBus(FieldBus):
         """Poll what is declared and keep every link in sight. Ends only by cancellation."""
         async with asyncio.TaskGroup() as tasks:
             for (link_id, device_id), poller in self._pollers.items():
-                tasks.create_task(poller.run(), name=f"poll device {device_id} on {link_id}")
+                part = f"poll:{link_id}:{device_id}"  # each by itself: what one stumbles over stops no other
+                tasks.create_task(supervise(part, poller.run, self._clock, self._degraded), name=part)
             await asyncio.get_running_loop().create_future()  # there may be nothing to poll
 
     async def close(self) -> None:
@@ -166,7 +167,8 @@ class ModbusBus(FieldBus):
         parts = list(blocks)
         while parts:
             part = parts.pop(0)
-            if part.span in self._unmergeable and len(part.tags) > 1:
+            refused = self._unmergeable.get(part.span)
+            if refused is not None and not refused.is_now and len(part.tags) > 1:
                 parts[:0] = part.halves()
                 continue
             tracked = self._reporting.tracked(part)
@@ -175,11 +177,12 @@ class ModbusBus(FieldBus):
                     raise silence
                 answer = await self._links[part.link].read(part.device_id, part.kind, part.address, part.count)
                 taken = self._reporting.take(tracked, answer)
+                self._unmergeable.pop(part.span, None)
             except Unavailable as error:
                 silence = error
                 taken = self._reporting.miss(tracked, error.message)
             except Refused as error:
-                if error.facts.get("exception_code") == ILLEGAL_ADDRESS and len(part.tags) > 1:
+                if is_missing_address(error) and len(part.tags) > 1:
                     self._remember_unmergeable(part.span)
                     parts[:0] = part.halves()
                     continue
@@ -187,7 +190,10 @@ class ModbusBus(FieldBus):
             readings.update({reading.tag: reading for reading in taken})
 
     def _remember_unmergeable(self, span: Span) -> None:
-        self._unmergeable[span] = None
+        if (refused := self._unmergeable.get(span)) is not None:
+            refused.put_off()
+            return
+        self._unmergeable[span] = Later(self._clock)
         if len(self._unmergeable) > _MOST_REMEMBERED:
             del self._unmergeable[next(iter(self._unmergeable))]
 

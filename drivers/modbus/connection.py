@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -25,6 +26,7 @@ _RTU = (LinkProtocol.RTU, LinkProtocol.RTU_OVER_TCP)
 _MBAP_HEADER_BYTES = 7  # Modbus Messaging on TCP/IP 1.0b, section 3.1.3
 _LONGEST_MBAP_LENGTH = 254  # unit and the longest PDU
 _WRAPS_AT = 0xFFFF
+_MOST_UNREAD_BYTES = 512  # two of the longest RTU frames: what is left of a noisy line is no frame
 
 # Modbus over serial line 1.02, section 2.5.1.1: 3.5 characters of silence between frames, above 19,200 Bd always 1.75 ms.
 _FRAME_GAP_CHARACTERS, _BITS_A_CHARACTER, _SHORTEST_FRAME_GAP_S = 3.5, 11, 0.001_75
@@ -57,11 +59,15 @@ class _Asked:
 
 
 class Connection(asyncio.Protocol, asyncio.DatagramProtocol):
-    """Not safe for concurrent requests: its link gives turns. What comes while nothing is asked is thrown away."""
+    """Not safe for concurrent requests: its link gives turns. What comes while nothing is asked is thrown away.
 
-    def __init__(self, link: Link) -> None:
+    ``on_late`` is told ``(device_id, pdu)`` of an RTU answer that nobody waits for: it was asked for earlier and given up.
+    """
+
+    def __init__(self, link: Link, on_late: Callable[[int, bytes], None] = lambda *_: None) -> None:
         loop = asyncio.get_running_loop()
         self._link = link
+        self._on_late = on_late
         self._is_rtu = link.protocol in _RTU
         self._framer = _framer(is_rtu=self._is_rtu)
         self._frame_gap_s = _frame_gap_s(link)
@@ -95,6 +101,8 @@ class Connection(asyncio.Protocol, asyncio.DatagramProtocol):
             return "cannot connect"
         except OSError as error:
             return f"cannot connect{_reason(error, self._link.protocol)}"
+        except ValueError as error:  # a host name or a device that no system has: UnicodeError is one too
+            return f"cannot connect: {error}"
         return ""
 
     def close(self) -> None:
@@ -201,7 +209,7 @@ class Connection(asyncio.Protocol, asyncio.DatagramProtocol):
         """Put frames together."""
         self._heard_at_s = asyncio.get_running_loop().time()
         if self._is_rtu:
-            self._buffer = self._buffer + data if self._asked is not None else b""
+            self._buffer = (self._buffer + data)[-_MOST_UNREAD_BYTES:]
             self._take_rtu()
         else:
             self._buffer += data
@@ -232,11 +240,13 @@ class Connection(asyncio.Protocol, asyncio.DatagramProtocol):
 
     def _arrived(self, device_id: int, transaction: int, pdu: bytes) -> None:
         asked = self._asked
-        if asked is None or asked.answer.done() or transaction != asked.transaction:
+        if self._is_rtu and (asked is None or asked.answer.done() or device_id != asked.device_id):
+            self._on_late(device_id, pdu)
+        elif asked is None or asked.answer.done() or transaction != asked.transaction:
             return  # an answer to a request that is given up
-        if device_id == asked.device_id:
+        elif device_id == asked.device_id:
             asked.answer.set_result(pdu)
-        elif not self._is_rtu:  # on a serial line it is the late answer of another
+        else:
             self._end(
                 Nonsense(
                     f"the answer does not fit the request: device {device_id} answered for device {asked.device_id}",

@@ -25,6 +25,9 @@ _RTU = (LinkProtocol.RTU, LinkProtocol.RTU_OVER_TCP)
 # A connection over which another unit answered so lately, or that is so new that others were not asked yet, is kept when a unit
 # is silent; otherwise it may itself be dead.
 _SOUND_FOR_S = LONGEST_RETRY_S
+# After a time-out an RTU answer may come later by so many time-outs, but not by more seconds: a value that is stale for a while
+# is better than one that belongs elsewhere.
+_LATEST_TIMEOUTS, _LATEST_S = 4, 10.0
 
 
 class ModbusLink:
@@ -44,6 +47,7 @@ class ModbusLink:
         self._turns = TurnOrder()
         self._units = Units(link, clock, expected)
         self._sight = Sight(link.id, self._units, clock, on_change)
+        self._owed: dict[int, Request] = {}  # by unit: the request it may still answer, given up here
         self._connection: Connection | None = None
         self._closing: Connection | None = None
         self._was_answered = False  # on the current connection
@@ -136,12 +140,11 @@ class ModbusLink:
             self._note_refusal(unit, refusal)
             raise
         except NoAnswer as silence:
-            is_sound = await self._is_sound_after(silence, connection, unit)
+            is_sound = await self._is_sound_after(silence, connection, unit, request)
             raise
         except asyncio.CancelledError:
-            self._hold_on_rtu(unit)
-            # The number in each answer keeps it from the next request; on RTU there is none.
-            is_sound = self._link.protocol not in _RTU and self._units.is_any_heard_within(_SOUND_FOR_S)
+            self._hold_on_rtu(unit, request)
+            is_sound = self._units.is_any_heard_within(_SOUND_FOR_S)
             raise
         finally:
             if not is_sound:
@@ -150,12 +153,12 @@ class ModbusLink:
         self._sight.answered(unit)
         return answer
 
-    async def _is_sound_after(self, silence: NoAnswer, connection: Connection, unit: Unit) -> bool:
+    async def _is_sound_after(self, silence: NoAnswer, connection: Connection, unit: Unit, request: Request) -> bool:
         """Decide whether the connection can be used for the next request. On RTU, first let pass what still comes."""
         if isinstance(silence, ConnectionLost) and self._link.protocol is LinkProtocol.RTU:
             return False  # the adapter is gone, and with it what would have come
         if self._link.protocol in _RTU:
-            self._hold_on_rtu(unit)
+            self._hold_on_rtu(unit, request)
             if not await connection.stays_quiet(self._link.quiet_s, unit.timeout_s):
                 return False
         elif isinstance(silence, Nonsense) or not connection.is_between_frames:
@@ -164,10 +167,21 @@ class ModbusLink:
         is_trusted = self._units.is_any_heard_within(_SOUND_FOR_S, but=unit) or (is_new and self._units.is_other_untried(unit))
         return connection.is_usable and is_trusted
 
-    def _hold_on_rtu(self, unit: Unit) -> None:
-        """RTU answers carry no number: until its answer can no longer come, this unit is asked nothing else."""
+    def _hold_on_rtu(self, unit: Unit, request: Request) -> None:
+        """RTU answers carry no number: until its answer came, or can no longer come, this unit is asked nothing else.
+
+        It follows that never more than one answer of a unit is on its way, and the next one that comes is the one it owes.
+        A new connection changes nothing: behind a serial port, or a server that only passes bytes on, the unit still answers.
+        """
         if self._link.protocol in _RTU:
-            self._turns.hold(unit.id, unit.timeout_s)
+            self._owed[unit.id] = request
+            self._turns.hold(unit.id, max(unit.timeout_s, min(_LATEST_S, _LATEST_TIMEOUTS * unit.timeout_s)))
+
+    def _came_late(self, device_id: int, pdu: bytes) -> None:
+        request = self._owed.get(device_id)
+        if request is not None and request.is_answered_by(pdu):
+            del self._owed[device_id]
+            self._turns.let_go(device_id)
 
     async def _connected(self) -> Connection:
         """Return a usable connection, opening one unless the backoff says to wait.
@@ -187,7 +201,7 @@ class ModbusLink:
             await asyncio.sleep(wait_s)
         elif wait_s > 0:
             raise self._unavailable(self._sight.why or "not connected", wait_s)
-        connection = Connection(self._link)
+        connection = Connection(self._link, self._came_late)
         self._was_answered = False
         # Counted from the attempt, so that a PLC which takes connections and drops them is not asked in a tight loop.
         self._delay_s = next(self._delays)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused, Unavailable
-from drivers.modbus.answers import ILLEGAL_ADDRESS
+from drivers.modbus.blocks import Block
 from drivers.modbus.link import ModbusLink
+from drivers.modbus.parting import Answer, Later, is_missing_address, parted
 from drivers.modbus.reporting import Reporting, TrackedBlock
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,15 @@ _NS = 1_000_000_000
 _SURE_AFTER_POLLS = 20  # in a row
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
+class Whole:
+    """A block that is read in parts, and when it is tried whole again."""
+
+    block: TrackedBlock
+    again: Later
+
+
+@dataclass(slots=True, eq=False)
 class Slot:
     """A block's place in the schedule. ``due_ns`` stands on a grid of ``interval_ns`` from the start: lateness never adds up."""
 
@@ -32,6 +41,8 @@ class Slot:
     due_ns: int
     is_behind: bool = False
     out_of_pace: int = 0  # polls in a row that say the contrary
+    whole: Whole | None = None  # this is a part of it
+    search: Later | None = None  # when to look again for a part of it that is there: so far there is none
 
     @property
     def deadline_ns(self) -> int:
@@ -63,6 +74,7 @@ class DevicePoller:
         self._reporting = reporting
         self._clock = clock
         self._slots = [Slot(block, round(every_s * _NS), 0) for block, every_s in blocks]
+        self._is_behind = False
 
     async def run(self) -> None:
         """Poll. Ends only by cancellation."""
@@ -94,37 +106,88 @@ class DevicePoller:
 
     async def _poll(self, slot: Slot) -> float:
         """Read one block and tell of it; return how long the device wants to be left alone."""
-        block = slot.block.block
         try:
-            answer = await self._link.read(self._device_id, block.kind, block.address, block.count)
+            if slot.whole is not None and slot.whole.again.is_now and await self._joined(slot, slot.whole):
+                return 0.0
+            answer = await self._read(slot.block.block)
         except Unavailable as error:
             self._tell_missed(slot, error.message)
             return 0.0 if self._link.is_device_online(self._device_id) else error.retry_after_s
         except Refused as error:
-            if error.facts.get("exception_code") == ILLEGAL_ADDRESS and len(block.tags) > 1:
-                self._part(slot)
-            else:
-                self._tell_missed(slot, error.message)
-            return 0.0
+            return await self._refused(slot, error)
+        slot.search = None
         self._reporting.polled(slot.block, answer)
         return 0.0
 
+    async def _read(self, block: Block) -> Answer:
+        return await self._link.read(self._device_id, block.kind, block.address, block.count)
+
+    async def _joined(self, slot: Slot, whole: Whole) -> bool:
+        """Read the whole again instead of its parts if the device has it now."""
+        try:
+            answer = await self._read(whole.block.block)
+        except Refused:
+            whole.again.put_off()
+            return False
+        self._slots = [each for each in self._slots if each.whole is not whole]
+        self._slots.append(self._next_to(slot, whole.block, None))
+        self._reporting.polled(whole.block, answer)
+        return True
+
+    async def _refused(self, slot: Slot, refusal: Refused) -> float:
+        block = slot.block.block
+        parts: list[tuple[Block, Answer | None]] = []
+        if is_missing_address(refusal) and len(block.tags) > 1 and (slot.search is None or slot.search.is_now):
+            try:
+                parts = await parted(block, self._read)
+            except Unavailable as error:
+                self._tell_missed(slot, error.message)
+                return 0.0 if self._link.is_device_online(self._device_id) else error.retry_after_s
+            except Refused as error:
+                refusal = error
+        if len(parts) > 1:
+            self._part(slot, parts, refusal.message)
+            return 0.0
+        if parts and slot.search is not None:
+            slot.search.put_off()
+        elif parts:
+            slot.search = Later(self._clock)
+        self._tell_missed(slot, refusal.message)
+        return 0.0
+
     def _note_pace(self, slot: Slot, missed: int) -> None:
-        """Say when a device that answers is too slow for the declared rate, and when it no longer is. One late answer is none."""
+        """Say when a device that answers is too slow for a declared rate, and when it no longer is. One late answer is none."""
         slot.out_of_pace = slot.out_of_pace + 1 if bool(missed) is not slot.is_behind else 0
         if slot.out_of_pace >= _SURE_AFTER_POLLS:
             slot.is_behind, slot.out_of_pace = not slot.is_behind, 0
-            event = "modbus.poll_behind" if slot.is_behind else "modbus.poll_in_pace"
-            block = slot.block.block
-            facts = {"link": block.link, "device_id": block.device_id, "table": block.kind, "address": block.address}
-            level = logging.WARNING if slot.is_behind else logging.INFO
-            log.log(level, event, extra=facts | {"every_s": slot.interval_ns / _NS})
+            is_behind = any(each.is_behind for each in self._slots)
+            if is_behind is self._is_behind:
+                return
+            self._is_behind = is_behind
+            facts = {"link": slot.block.block.link, "device_id": self._device_id, "every_s": slot.interval_ns / _NS}
+            if is_behind:
+                log.warning("modbus.poll_behind", extra=facts)
+            else:
+                log.info("modbus.poll_in_pace", extra=facts)
 
-    def _part(self, slot: Slot) -> None:
-        """Read the block in two from now on: the device has no address somewhere within it."""
-        halves = slot.block.block.halves()
+    def _part(self, slot: Slot, parts: Sequence[tuple[Block, Answer | None]], why: str) -> None:
+        """Read the block in parts until it can be read whole: the device has some of its addresses, and others not."""
+        whole = slot.whole or Whole(slot.block, Later(self._clock))
         self._slots.remove(slot)
-        self._slots += [Slot(self._reporting.tracked(half), slot.interval_ns, slot.due_ns) for half in halves]
+        for block, answer in parts:
+            part = self._next_to(slot, self._reporting.tracked(block), whole)
+            self._slots.append(part)
+            if answer is None:
+                part.search = Later(self._clock)
+                self._tell_missed(part, why)
+            else:
+                self._reporting.polled(part.block, answer)
+
+    def _next_to(self, slot: Slot, block: TrackedBlock, whole: Whole | None) -> Slot:
+        """Return the place of a block that was read in the turn of another."""
+        place = Slot(block, slot.interval_ns, slot.due_ns, is_behind=slot.is_behind, whole=whole)
+        place.move_on(self._clock.monotonic_ns())
+        return place
 
     def _tell_missed(self, slot: Slot, why: str) -> None:
         self._reporting.tell(slot.block, self._reporting.miss(slot.block, why))

@@ -74,6 +74,16 @@ class Request:
             raise Misfit(f"{len(answer) - 2} bytes came where {answer[1] if len(answer) > 1 else 'none'} were announced")
         return self._bits_of(answer[2:]) if function in _BIT_FUNCTIONS else self._registers_of(answer[2:])
 
+    def is_answered_by(self, answer: bytes) -> bool:
+        """Whether ``answer`` can be the one to this request, whatever it says."""
+        try:
+            self.taken_from(answer)
+        except ExceptionAnswer:
+            return True
+        except Misfit:
+            return False
+        return True
+
     def _registers_of(self, data: bytes) -> tuple[int, ...]:
         if len(data) != 2 * self.count:
             raise Misfit(f"{len(data) // 2} registers came for {self.count}")

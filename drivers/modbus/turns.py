@@ -59,33 +59,43 @@ class TurnOrder:
         before = self._held.pop(device_id, None)
         if before is not None:
             before.cancel()
-        self._held[device_id] = asyncio.get_running_loop().call_later(seconds, self._let_go, device_id)
+        self._held[device_id] = asyncio.get_running_loop().call_later(seconds, self.let_go, device_id)
+
+    def let_go(self, device_id: int) -> None:
+        """Hold this unit no longer."""
+        timer = self._held.pop(device_id, None)
+        if timer is not None:
+            timer.cancel()
+            self._pass_on()
 
     def close(self) -> None:
         """Hold nobody any more."""
-        for device_id, timer in list(self._held.items()):
-            timer.cancel()
-            self._let_go(device_id)
-
-    def _let_go(self, device_id: int) -> None:
-        del self._held[device_id]
-        self._pass_on()
+        for device_id in list(self._held):
+            self.let_go(device_id)
 
     def _pass_on(self) -> None:
         if self._is_taken:
             return
-        for device_id, queue in self._waiting.items():
-            if device_id not in self._held:
-                turn = queue.popleft()
-                del self._waiting[device_id]
-                if queue:
-                    self._waiting[device_id] = queue  # at the end of the rotation
-                self._is_taken = True
-                turn.set_result(None)
-                return
+        for device_id, queue in list(self._waiting.items()):
+            if device_id in self._held:
+                continue
+            while queue and queue[0].done():  # cancelled, and its task did not run since
+                queue.popleft()
+            del self._waiting[device_id]
+            if not queue:
+                continue
+            turn = queue.popleft()
+            if queue:
+                self._waiting[device_id] = queue  # at the end of the rotation
+            self._is_taken = True
+            turn.set_result(None)
+            return
 
     def _withdraw(self, device_id: int, turn: asyncio.Future[None]) -> None:
-        queue = self._waiting[device_id]
+        """Take a cancelled turn out of its queue, where it may not be any more."""
+        queue = self._waiting.get(device_id)
+        if queue is None or turn not in queue:
+            return
         queue.remove(turn)
         if not queue:
             del self._waiting[device_id]

@@ -1,15 +1,21 @@
-"""Checks what a message says, value by value. Every complaint names the topic and where in the message it is. Pure."""
+"""Checks what a message says, value by value. Every complaint names the topic and where in the message it is."""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
-from appliance.contracts.errors import Malformed
+from appliance.contracts.errors import AlarmUnreadable, Malformed
 from appliance.contracts.topic_mapping import SPARKPLUG_NAMESPACE
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MAX_PAYLOAD_BYTES = 64 * 1024
 MAX_SPARKPLUG_BYTES = 240 * 1024  # a birth names every metric; below the shipped broker's max_packet_size
@@ -19,6 +25,7 @@ ABSENT: Final = object()
 _MAX_COUNTER = 2**63 - 1  # what the ledger's INTEGER holds
 _NAME = re.compile(r"[\w./@+-]{1,64}", re.ASCII)  # no colon: names are joined with colons into identities
 _MAX_UNIT_CHARACTERS = 16
+_MOST_DIGITS = 400  # of a whole number in JSON; what is longer is beyond any float
 # Seconds since 1970 stay below 1e11 until the year 5138; the same moment in ms, us and ns is that many powers of 1,000 larger.
 _EPOCHS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 
@@ -37,6 +44,22 @@ class Checked:
     def fail(self, where: str, why: str) -> NoReturn:
         """Raise Malformed."""
         raise Malformed(f"message on {self._topic}: {where}: {why}", topic=self._topic, member=where)
+
+    def optional(self, check: Callable[[str, Any], T | None], where: str, told: Any) -> T | None:
+        """Return what a check makes of a part that can be done without; None, with a line in the log, when it is no good."""
+        try:
+            return check(where, told)
+        except Malformed as error:
+            log.warning("mqtt.part_ignored", extra={"topic": self._topic, "why": error.message})
+            return None
+
+    def unreadable(self, error: Malformed, source: Any, sequence: Any, *, is_state: bool) -> AlarmUnreadable:
+        """Return ``error`` as an alarm that cannot be taken, with what can be read of the number that its source gave it."""
+        try:
+            named, number = self.name("", source), self.counter("", sequence)
+        except Malformed:
+            named, number = "", None
+        return AlarmUnreadable(error.message, source=named, sequence=number, is_state=is_state, **error.facts)
 
     def text(self, where: str, told: Any) -> str:
         """Return a text that is not empty."""
@@ -105,7 +128,7 @@ class Checked:
 
 
 def json_of(topic: str, payload: bytes) -> Any:
-    """Return the JSON of a payload.
+    """Return the JSON of a payload. Numbers that are none (NaN, Infinity, a million digits) are floats that are not finite.
 
     Raises:
         Malformed: too long, not UTF-8, not JSON, or nested deeper than the reader goes.
@@ -114,10 +137,10 @@ def json_of(topic: str, payload: bytes) -> Any:
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise Malformed(f"{where}: {len(payload)} bytes, more than {MAX_PAYLOAD_BYTES}", topic=topic)
     try:
-        return json.loads(payload.decode("utf-8"), parse_constant=_not_json)
-    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or a number of thousands of digits
+        return json.loads(payload.decode("utf-8"), parse_constant=float, parse_int=_whole)
+    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, or not JSON
         raise Malformed(f"{where}: not JSON ({type(error).__name__})", topic=topic) from error
 
 
-def _not_json(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)

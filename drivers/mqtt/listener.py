@@ -11,7 +11,7 @@ import logging
 from contextlib import suppress
 
 from appliance.contracts.clock import Clock
-from appliance.contracts.errors import Malformed, Refused, Unavailable
+from appliance.contracts.errors import AlarmUnreadable, Malformed, Refused, Unavailable
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import AlarmSink
 from appliance.foundation.supervisor import Degraded
@@ -53,7 +53,7 @@ class Listener:
             tasks.create_task(self._watch_overdue(), name="missing messages")
 
     async def _handle(self, message: IncomingMessage) -> None:
-        """Take one message in; return when its alarms are durable.
+        """Take one message in; return when its alarms are durable, and it is on record which of them cannot be taken.
 
         Raises:
             Malformed, Refused: of the first part that is no good, after all others were taken in.
@@ -66,10 +66,13 @@ class Listener:
                 await self._sink.admit(event)
             except (Malformed, Refused) as error:
                 faults.append(error)
+        if unreadable := [fault for fault in taken.faults if isinstance(fault, AlarmUnreadable)]:
+            await self._sink.note_unreadable(message.topic, unreadable)  # it is acknowledged, and will not come again
         self._hand_on(taken)
         self._was_taken.set()
-        if faults:
+        if faults and (taken.events or taken.readings):
             log.warning("mqtt.partly_understood", extra={"topic": message.topic, "faults": len(faults)})
+        if faults:
             raise faults[0]
 
     def _hand_on(self, taken: Taken) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from appliance.contracts.alarm import AlarmChange, AlarmEvent
-from appliance.contracts.errors import Malformed
+from appliance.contracts.errors import AlarmUnreadable, Malformed
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Reading
 from appliance.contracts.tag import Tag
@@ -15,7 +15,7 @@ from appliance.contracts.topic_mapping import AlarmSelectors, TopicMapping
 from drivers.mqtt.checked import ABSENT, MAX_PAYLOAD_BYTES, Checked, json_of
 from drivers.mqtt.selectors import Selector
 from drivers.mqtt.taken import Taken, to_reading
-from drivers.mqtt.topics import IncomingMessage
+from drivers.mqtt.topics import IncomingMessage, json_with_alarms
 
 MOST_MEMBERS = 1_000
 """Longest list of alarms taken from one message."""
@@ -62,16 +62,20 @@ class JsonTopic:
         """Return what the message says. A value it does not mention stays as it was: gateways send what has changed.
 
         Raises:
-            Malformed: not JSON, or nothing in it is where a selector looks.
+            AlarmUnreadable: not JSON, or not the list of alarms it should be.
+            Malformed: the same where no alarms are told, or nothing in it is where a selector looks.
         """
-        content, levels = json_of(message.topic, message.payload), message.topic.split("/")
+        content = json_with_alarms(message) if self._alarms else json_of(message.topic, message.payload)
+        levels = message.topic.split("/")
         check = Checked(message.topic)
         found = [
             (selector, tag, told) for selector, tag in self._values if (told := selector.select(content, levels)) is not ABSENT
         ]
         if not found and self._alarms is None:
             check.fail(", ".join(selector.text for selector, _ in self._values)[:200], "is missing")
-        events, faults = self._alarms.read(content, levels, message, check) if self._alarms else ([], [])
+        events, faults = list[AlarmEvent](), list[Malformed]()
+        if self._alarms and (not found or self._alarms.is_told(content, levels)):
+            events, faults = self._alarms.read(content, levels, message, check)
         try:
             readings = tuple(self._readings(found, content, levels, message, now))
         except Malformed as error:
@@ -109,21 +113,36 @@ class _AlarmReader:
         self._changes = {word.lower(): AlarmChange.CLEARED for word in selectors.cleared}
         self._changes |= {word.lower(): AlarmChange.RAISED for word in selectors.raised}
 
+    def is_told(self, content: Any, levels: list[str]) -> bool:
+        """Whether any part is there that only a message with an alarm has."""
+        looked_for = (
+            [self._each] if self._each else [part for part in (self._parts.alarm, self._parts.state) if part.is_of_content]
+        )
+        return not looked_for or any(part.select(content, levels) is not ABSENT for part in looked_for)
+
     def read(
         self, content: Any, levels: list[str], message: IncomingMessage, check: Checked
     ) -> tuple[list[AlarmEvent], list[Malformed]]:
-        """Return the alarms, and what is wrong with those that are not understood: one bad member takes nobody with it."""
+        """Return the alarms, and what is wrong with those that are not understood: one bad member takes nobody with it.
+
+        Raises:
+            AlarmUnreadable: there is no list of them where one should be.
+        """
         members, faults = [content], list[Malformed]()
         if self._each is not None:
             members = self._each.select(content, levels)
             if not isinstance(members, list) or len(members) > MOST_MEMBERS:
-                check.fail(self._each.text, f"a list of at most {MOST_MEMBERS} members is expected")
+                why = f"message on {message.topic}: {self._each.text}: a list of at most {MOST_MEMBERS} members is expected"
+                raise AlarmUnreadable(why, is_state=message.retained, topic=message.topic, member=self._each.text)
         events = []
         for member in members:
             try:
                 events.append(self._event(member, levels, message, check))
             except Malformed as error:
-                faults.append(error)
+                source, number = (
+                    ABSENT if part is None else part.select(member, levels) for part in (self._parts.source, self._parts.sequence)
+                )
+                faults.append(check.unreadable(error, source, number, is_state=message.retained))
         return events, faults
 
     def _event(self, content: Any, levels: list[str], message: IncomingMessage, check: Checked) -> AlarmEvent:
@@ -141,7 +160,7 @@ class _AlarmReader:
         change = self._changes.get(_as_text(state).lower())
         if change is None:
             check.fail(where, f"{_as_text(state)[:32]!r} is neither raised nor cleared")
-        at = check.moment(*told(parts.at))
+        at = check.optional(check.moment, *told(parts.at))
         where, activation = told(parts.activation)
         if activation is ABSENT or activation is None:
             if at is None:
@@ -152,10 +171,10 @@ class _AlarmReader:
             alarm_id=definition.id,
             activation=check.name(where, activation),
             change=change,
-            value=check.number(*told(parts.value)),
-            unit=check.unit(*told(parts.unit)),
+            value=check.optional(check.number, *told(parts.value)),
+            unit=check.optional(check.unit, *told(parts.unit)) or "",
             source_utc=at,
-            sequence=check.counter(*told(parts.sequence)),
+            sequence=check.optional(check.counter, *told(parts.sequence)),
             is_state=message.retained,
         )
 

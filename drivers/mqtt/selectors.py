@@ -43,6 +43,11 @@ class Selector:
             found = _STEP.finditer(text)
             self._steps = tuple(int(step[3]) if step[3] else step[1] or step[2] for step in found)
 
+    @property
+    def is_of_content(self) -> bool:
+        """Whether it looks into the message, not at its topic, and is no fixed text."""
+        return self._fixed is None and self._level is None
+
     def select(self, content: Any, levels: Sequence[str]) -> Any:
         """Return what stands there, :data:`ABSENT` when nothing does. ``levels`` are those of the topic."""
         if self._fixed is not None:

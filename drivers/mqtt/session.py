@@ -20,7 +20,6 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Malformed, Refused, Unavailable
 from appliance.foundation.backoff import delays_s
 from appliance.foundation.supervisor import Degraded
-from drivers.mqtt.checked import most_bytes
 from drivers.mqtt.connection import Connection
 from drivers.mqtt.settings import MqttSettings
 from drivers.mqtt.topics import IncomingMessage, ignored_command
@@ -199,10 +198,6 @@ class MqttSession:
 
     async def _is_handled(self, message: IncomingMessage) -> bool:
         """Hand the message on; return whether it is done with, well or for good reason."""
-        if len(message.payload) > most_bytes(message.topic):
-            self.counts.malformed += 1
-            log.warning("mqtt.malformed", extra={"topic": message.topic, "why": f"{len(message.payload)} bytes"})
-            return True
         if why := self._is_command(message.topic) and ignored_command(message, self._clock.monotonic_ns()):
             self.counts.ignored += 1
             log.warning("mqtt.command_ignored", extra={"topic": message.topic, "why": why})

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from appliance.contracts.clock import Clock
-from appliance.contracts.errors import Malformed
+from appliance.contracts.errors import AlarmUnreadable, Malformed
 from appliance.contracts.plant import Plant
 from appliance.contracts.topic_mapping import TopicFormat, TopicMapping
 from drivers.mqtt.mappings import JsonTopic, PlainTopic
@@ -58,22 +59,22 @@ class TopicMap:
         return min((node.due_mono_ns for _, node in self._nodes if node.due_mono_ns is not None), default=None)
 
     def take(self, message: IncomingMessage) -> Taken:
-        """Return what a message comes to.
+        """Return what a message comes to, and in ``faults`` what of it cannot be understood, by topic and member or selector.
 
         Raises:
-            Malformed: nothing in it can be understood; the message names the topic and the member or selector.
+            Malformed: it is of no topic that the plant model means, or a Sparkplug payload that is none.
         """
         for topic, node in self._nodes:
             if matches(topic, message.topic):
                 return node.take(message)
         mapped = [reader for topic, reader in self._mapped if matches(topic, message.topic)]
         if mapped:
-            taken = _together([self._read(reader, message) for reader in mapped])
-            if taken.faults and not (taken.events or taken.readings):
-                raise taken.faults[0]
-            return taken
+            return _together(_where_alarms_are([self._read(reader, message) for reader in mapped]))
         if any(matches(topic, message.topic) for topic in self._alarm_topics):
-            return Taken(events=(parse_alarm(message, self._plant),))
+            try:
+                return Taken(events=(parse_alarm(message, self._plant),))
+            except Malformed as error:
+                return Taken(faults=(error,))
         raise Malformed(f"message on {message.topic}: no topic of the plant model is meant", topic=message.topic)
 
     def _read(self, reader: JsonTopic | PlainTopic, message: IncomingMessage) -> Taken:
@@ -97,6 +98,18 @@ def _edge_node(mapping: TopicMapping, plant: Plant, clock: Clock) -> EdgeNode:
     _, group, _, node, _ = mapping.topic.split("/")
     made: EdgeNode = sparkplug.EdgeNode(group, node, {path: plant.tag_by_key[key] for path, key in mapping.values.items()}, clock)
     return made
+
+
+def _where_alarms_are(parts: Sequence[Taken]) -> Sequence[Taken]:
+    """Leave out what a mapping could not read of the alarms that another mapping read."""
+    if not any(part.events for part in parts):
+        return parts
+    return [
+        part
+        if part.events
+        else replace(part, faults=tuple(fault for fault in part.faults if not isinstance(fault, AlarmUnreadable)))
+        for part in parts
+    ]
 
 
 def _together(parts: Sequence[Taken]) -> Taken:

@@ -4,14 +4,17 @@ A gateway publishes an alarm as one JSON object: ``source`` (the gateway), ``ala
 plant model), ``activation`` (its counter or id of this activation), ``state`` (``raised`` or ``cleared``), and, optional,
 ``value``, ``unit``, ``at`` (ISO 8601, UTC when no zone is given), ``sequence`` (the gateway's running number of what it sends: a
 gap is something lost) and ``mono_ns`` (CLOCK_MONOTONIC of a gateway on this machine).
-Unknown members are ignored: a gateway may say more than we use.
+Unknown members are ignored: a gateway may say more than we use. An optional one that is no good is left out: an alarm without
+its value is still an alarm.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from appliance.contracts.alarm import AlarmChange, AlarmEvent
+from appliance.contracts.errors import AlarmUnreadable, Malformed
 from appliance.contracts.plant import Plant
 from drivers.mqtt.checked import ABSENT, Checked, json_of
 
@@ -41,18 +44,41 @@ def ignored_command(message: IncomingMessage, now_mono_ns: int) -> str:
     return ""
 
 
+def json_with_alarms(message: IncomingMessage) -> Any:
+    """Return the JSON of a message that may tell of alarms.
+
+    Raises:
+        AlarmUnreadable: it is none; what it told is not known.
+        Malformed: it is empty: whoever ends what the broker retains sends that, and tells of no alarm.
+    """
+    try:
+        return json_of(message.topic, message.payload)
+    except Malformed as error:
+        if not message.payload:
+            raise
+        raise AlarmUnreadable(error.message, is_state=message.retained, topic=message.topic) from error
+
+
 def parse_alarm(message: IncomingMessage, plant: Plant) -> AlarmEvent:
     """Return the alarm event in ``message``. A retained one is state: it was true before, so it is no news.
 
     Raises:
-        Malformed: not such an object, or an alarm the plant model does not have; the message names topic and member.
+        AlarmUnreadable: not such an object, or an alarm the plant model does not have; the message names topic and member.
+        Malformed: it is empty.
     """
-    content = json_of(message.topic, message.payload)
+    content = json_with_alarms(message)
     check = Checked(message.topic)
-    if not isinstance(content, dict):
-        check.fail("$", f"an object is expected, not {type(content).__name__}")
+    told = content if isinstance(content, dict) else {}
+    try:
+        if not isinstance(content, dict):
+            check.fail("$", f"an object is expected, not {type(content).__name__}")
+        return _event(told, check, plant, is_state=message.retained)
+    except Malformed as error:
+        raise check.unreadable(error, told.get("source"), told.get("sequence"), is_state=message.retained) from error
 
-    def told(member: str) -> object:
+
+def _event(content: dict[str, Any], check: Checked, plant: Plant, *, is_state: bool) -> AlarmEvent:
+    def told(member: str) -> Any:
         return content.get(member, ABSENT)
 
     source_id = check.text("alarm", told("alarm"))
@@ -67,10 +93,10 @@ def parse_alarm(message: IncomingMessage, plant: Plant) -> AlarmEvent:
         alarm_id=definition.id,
         activation=check.name("activation", told("activation")),
         change=AlarmChange(change),
-        value=check.number("value", told("value")),
-        unit=check.unit("unit", told("unit")),
-        source_utc=check.time("at", told("at")),
-        source_mono_ns=check.counter("mono_ns", told("mono_ns")),
-        sequence=check.counter("sequence", told("sequence")),
-        is_state=message.retained,
+        value=check.optional(check.number, "value", told("value")),
+        unit=check.optional(check.unit, "unit", told("unit")) or "",
+        source_utc=check.optional(check.time, "at", told("at")),
+        source_mono_ns=check.optional(check.counter, "mono_ns", told("mono_ns")),
+        sequence=check.optional(check.counter, "sequence", told("sequence")),
+        is_state=is_state,
     )

@@ -129,6 +129,8 @@ class Listener:
                     break
         except (ConnectionError, ssl.SSLError):
             pass  # the client went away
+        except asyncio.CancelledError:
+            pass  # closing; a task that asyncio's streams find cancelled is logged as an error
         finally:
             wire.end(with_reset=False)
             self._wires.discard(wire)

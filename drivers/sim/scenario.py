@@ -8,9 +8,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from appliance.contracts.errors import ConfigError
+from appliance.contracts.errors import ConfigError, Refused
 from appliance.contracts.plant import Plant
-from appliance.contracts.tag import MQTT_LINK
+from appliance.contracts.reading import Value
+from appliance.contracts.tag import MQTT_LINK, DataType, Tag
+from drivers.modbus.codec import encode
 from drivers.sim.orders import (
     AlarmOrder,
     Behave,
@@ -27,6 +29,7 @@ from drivers.sim.orders import (
     Set,
 )
 from drivers.sim.signals import Signal
+from drivers.sim.tag_signals import fitting
 from drivers.sim.yaml_model import load_model, nearest
 
 
@@ -83,10 +86,10 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def check_against(scenario: Scenario, plant: Plant, file: str) -> None:
-    """Check that everything a scenario names is in the plant.
+    """Check that everything a scenario names is in the plant, and that tags can hold what they are set to.
 
     Raises:
-        ConfigError: naming every unknown tag, asset, alarm, link and device.
+        ConfigError: naming every unknown tag, asset, alarm, link and device, and every value that does not fit.
     """
     faults = [*_tag_faults(scenario, plant), *_event_faults(scenario, plant)]
     if faults:
@@ -125,9 +128,25 @@ def _event_faults(scenario: Scenario, plant: Plant) -> Iterator[tuple[str, str, 
                 devices = {str(tag.device_id) for tag in plant.tags if order.link in (None, tag.link)}
                 if order.device_id is not None:
                     named.append(("device_id", str(order.device_id), sorted(devices)))
+        tag = plant.tag_by_key.get(order.tag) if isinstance(order, Set | RampTo) else None
+        if isinstance(order, Set | RampTo) and tag is not None and tag.link != MQTT_LINK and (why := _unfit(tag, order.to)):
+            yield f"events.{place}.to", why, "Correct the value, or name another tag."
         for field, name, known in named:
             if name is not None and name not in known:
                 yield f"events.{place}.{field}", f"{name} is not in the plant", nearest(name, known)
+
+
+def _unfit(tag: Tag, to: Value) -> str:
+    """Return why a tag cannot be set to a value, or an empty text."""
+    if tag.type is DataType.BOOL and to not in (0, 1):
+        return f"{tag.key} is true or false, not {to!r}"
+    if tag.type is DataType.STRING and not isinstance(to, str):
+        return f"{tag.key} is a text, not {to!r}"
+    try:
+        encode(tag, fitting(tag, to))
+    except Refused as refusal:
+        return refusal.message
+    return ""
 
 
 def find_scenarios(folder: Path) -> Mapping[str, Path]:

@@ -66,7 +66,7 @@ class TagSignals:
             Refused: no such tag here, or it cannot hold the value.
         """
         tag = self._tag(key)
-        self._memory.put(tag, _fitting(tag, to))
+        self._memory.put(tag, fitting(tag, to))
         self._play(key, Constant(signal="constant", value=to), 0.0)
 
     def ramp(self, key: str, to: float, over_s: float) -> None:
@@ -143,7 +143,7 @@ class TagSignals:
         else:
             played.is_done = played.signal.is_still
         try:
-            self._memory.put(played.tag, _fitting(played.tag, shown))
+            self._memory.put(played.tag, fitting(played.tag, shown))
         except Refused as error:
             if played.tag.key not in self._unfit:
                 self._unfit.add(played.tag.key)
@@ -160,8 +160,8 @@ class TagSignals:
         return tag
 
 
-def _fitting(tag: Tag, value: Value) -> Value:
-    """Return a number in the form the tag's type takes it."""
+def fitting(tag: Tag, value: Value) -> Value:
+    """Return ``value`` in the form the tag's type takes it."""
     if tag.type is DataType.BOOL and not isinstance(value, str):
         return bool(value)
     if tag.type is DataType.STRING:

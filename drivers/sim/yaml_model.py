@@ -12,12 +12,27 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from appliance.contracts.errors import ConfigError
+from appliance.foundation.yaml_octal import octal_fault
 
 M = TypeVar("M", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):-([^}]*)\}")
 _LONGEST_SHOWN = 60
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, and a plant may have thousands of tags
+_FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, and a plant may have thousands of tags
+
+
+class _Octal(yaml.MarkedYAMLError):
+    """An integer with a leading zero. ``problem`` says so, ``note`` is the cure."""
+
+
+class _Loader(_FAST):  # type: ignore[misc]
+    def plain_int(self, node: yaml.Node) -> Any:
+        if fault := octal_fault(node):
+            raise _Octal(problem=fault[0], problem_mark=node.start_mark, note=fault[1])
+        return self.construct_yaml_int(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.plain_int)
 
 
 def load_model(path: Path, model: type[M], variables: Mapping[str, str] | None = None) -> M:
@@ -38,7 +53,10 @@ def load_model(path: Path, model: type[M], variables: Mapping[str, str] | None =
     except UnicodeDecodeError as error:
         raise ConfigError("is not UTF-8", file=str(path), key=f"byte {error.start}", cure="Save it as UTF-8.") from error
     try:
-        content = yaml.load(_VARIABLE.sub(lambda found: known.get(found[1], found[2]), text), Loader=_LOADER)
+        content = yaml.load(_VARIABLE.sub(lambda found: known.get(found[1], found[2]), text), Loader=_Loader)
+    except _Octal as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise ConfigError(str(error.problem), file=str(path), key=f"line {line}", cure=str(error.note)) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ConfigError(
@@ -84,8 +102,9 @@ def _fault(found: Mapping[str, Any], names: set[str]) -> tuple[str, str, str]:
             return f"{key}.{found['ctx']['discriminator'].strip(chr(39))}", f"{asked!r} is not known", nearest(asked, valid)
         case "union_tag_not_found":
             return key, f"needs {found['ctx']['discriminator']}", "Say what it is."
-    shown = repr(found["input"])[:_LONGEST_SHOWN]
-    return key, f"{found['msg'].removeprefix('Value error, ')} (found {shown})", "Correct it."
+    is_short = isinstance(found["input"], str | int | float)
+    shown = f" (found {repr(found['input'])[:_LONGEST_SHOWN]})" if is_short else ""
+    return key, f"{found['msg'].removeprefix('Value error, ')}{shown}", "Correct it."
 
 
 def _field_names(model: type[BaseModel]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.alarm import Alarm, AlarmChange, AlarmEvent, Disposition, Journalled
+from appliance.contracts.errors import AlarmUnreadable
 from appliance.contracts.plant import Plant
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
@@ -67,6 +68,10 @@ class Field:
     async def suppress(self, alarm_id: str, is_suppressed: bool, why: str) -> None:
         """Implements ``AlarmSink``."""
         await self.rooms.field_door.suppress(alarm_id, is_suppressed, why)
+
+    async def note_unreadable(self, topic: str, faults: Sequence[AlarmUnreadable]) -> None:
+        """Implements ``AlarmSink``."""
+        raise AssertionError("what is read from the PLC can be read")
 
     async def start(self) -> None:
         """Start bus and engine, as a core does on what its ledger knows."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from appliance.contracts.errors import Refused, Unavailable, Uncertain
+from appliance.contracts.link import LinkProtocol, SerialPort
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading
 from appliance.foundation.supervisor import Degraded
@@ -259,6 +260,34 @@ async def test_a_plc_that_is_not_there_at_start_is_said_once(tmp_path: Path) -> 
         await asyncio.gather(running, return_exceptions=True)
         await bus.close()
     assert changes == [f"cannot see the PLC at 127.0.0.1:{port}: cannot connect", ""]
+
+
+@pytest.mark.req("F1", "F7")
+@pytest.mark.parametrize(
+    "where",
+    [{"host": host} for host in ("plc..local", f"{'p' * 64}.local", "plc\0")]
+    + [{"protocol": LinkProtocol.RTU, "serial": SerialPort(device=device)} for device in ("foo://bar", "/dev/none")],
+)
+async def test_a_name_that_no_system_has_takes_only_its_own_link_away(tmp_path: Path, where: dict[str, Any]) -> None:
+    async with running_plant(tmp_path) as sim:
+        told = shipped_plant(sim.port).model_dump(mode="json")
+        told["links"].append({"id": "wrong", "host": "127.0.0.1"})
+        told["tags"].append(
+            {"name": "elsewhere", "asset": "motor_3", "link": "wrong", "device_id": 1, "kind": "holding_register"}
+            | {"address": 0, "type": "uint16", "spoken": {}}
+        )
+        plant = Plant.model_validate(told)
+        links = [link.model_copy(update=where) if link.id == "wrong" else link for link in plant.links]  # past the check of it
+        degraded = Degraded()
+        bus = ModbusBus(plant.model_copy(update={"links": links}), SystemClock(), degraded)
+        running = asyncio.create_task(bus.run())
+        await until(lambda: bus.is_online("line_3") and degraded.reasons, "one in sight, the other said")
+        assert list(degraded.reasons) == ["plc:wrong"]
+        assert "cannot connect: " in degraded.reasons["plc:wrong"]
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await bus.close()
 
 
 @pytest.mark.req("P4")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -73,11 +73,12 @@ async def site(
     tags: list[dict[str, Any]],
     devices: Sequence[dict[str, Any]] = (),
     prepare: Callable[[RegisterPlc], None] = lambda plc: None,
+    clock: SystemClock | None = None,
 ) -> AsyncIterator[Site]:
     async with register_plc(tables) as plc:
         prepare(plc)
         degraded = Degraded()
-        bus = ModbusBus(plant(plc.port, tags, devices), SystemClock(), degraded)
+        bus = ModbusBus(plant(plc.port, tags, devices), clock or SystemClock(), degraded)
         it = Site(bus, plc, degraded)
         running = asyncio.create_task(bus.run())
         try:
@@ -197,12 +198,13 @@ async def test_a_slow_group_of_many_blocks_does_not_hold_up_a_fast_one() -> None
 @pytest.mark.req("F3")
 async def test_a_device_too_slow_for_its_rate_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="drivers.modbus.poller")
-    async with site({(1, HOLDING): registers(1)}, [tag("t0", 0, poll="fast")]) as it:
+    cells = {0: 1, 500: 1, 1000: 1}
+    async with site({(1, HOLDING): cells}, [tag(f"t{at}", at, poll="fast") for at in cells]) as it:
         it.plc.delay_s[1] = 2 * FAST_S
         await until(lambda: caplog.records, "said to be behind")
         so_far = len(it.of("t0"))
         await until(lambda: len(it.of("t0")) > so_far + 30, "polled on")
-        assert [record.getMessage() for record in caplog.records] == ["modbus.poll_behind"]
+        assert [record.getMessage() for record in caplog.records] == ["modbus.poll_behind"], "for all its blocks"
         assert {reading.quality for reading in it.of("t0")} == {Quality.GOOD}
 
 
@@ -226,6 +228,67 @@ async def test_a_block_over_an_address_that_is_not_there_is_parted_once() -> Non
         assert it.plc.asked[0] == Asked(1, HOLDING, 0, 9)
         assert {(each.address, each.count) for each in it.plc.asked[1:]} == {(0, 2), (8, 1)}
         assert {reading.quality for _, reading in it.samples} == {Quality.GOOD}
+
+
+class Ahead(SystemClock):
+    """The time, some of it skipped."""
+
+    ahead_s = 0.0
+
+    def monotonic_ns(self) -> int:
+        return super().monotonic_ns() + int(self.ahead_s * 1e9)
+
+
+@pytest.mark.req("F3")
+async def test_a_plc_that_starts_with_no_addresses_is_not_asked_for_parts_again_and_again() -> None:
+    cells: dict[int, int] = {}
+    tags = [tag(f"t{n}", n, poll="fast") for n in range(16)]
+    async with site({(1, HOLDING): cells}, tags) as it:
+        await until(lambda: len(it.of("t0")) >= 10, "polled")
+        assert {reading.quality for _, reading in it.samples} == {Quality.BAD}
+        assert len(it.plc.asked) <= 1 + 30 + 12, "looked for parts once"
+        cells.update(registers(16))
+        await until(lambda: it.newest("t15").quality is Quality.GOOD, "there")
+        so_far = len(it.plc.asked)
+        await until(lambda: len(it.plc.asked) > so_far + 5, "polled on")
+        assert set(it.plc.asked[so_far:]) == {Asked(1, HOLDING, 0, 16)}, "in one request"
+
+
+@pytest.mark.req("F3")
+async def test_a_parted_block_is_whole_again_when_the_missing_address_came() -> None:
+    cells, clock = registers(8), Ahead()
+    del cells[3], cells[6]
+    async with site({(1, HOLDING): cells}, [tag(f"t{n}", n, poll="fast") for n in range(8)], clock=clock) as it:
+        await until(lambda: len(it.of("t7")) >= 3, "polled")
+        await it.bus.read([f"a.t{n}" for n in range(8)])
+        for skipped_s in (13, 25):  # still missing: tried in vain, later each time
+            so_far = len(it.plc.asked)
+            clock.ahead_s += skipped_s
+            await until(lambda so_far=so_far: len(it.plc.asked) > so_far + 30, "polled on")  # type: ignore[misc]
+            assert it.plc.asked[so_far:].count(Asked(1, HOLDING, 0, 8)) == 1
+        cells.update(registers(8))
+        clock.ahead_s += 60
+        await until(lambda: it.newest("t3").quality is Quality.GOOD, "there")
+        so_far = len(it.plc.asked)
+        await until(lambda: len(it.plc.asked) > so_far + 5, "polled on")
+        await it.bus.read([f"a.t{n}" for n in range(8)])
+        assert set(it.plc.asked[so_far:]) == {Asked(1, HOLDING, 0, 8)}, "in one request, on demand too"
+        assert {it.newest(f"t{n}").value for n in range(8)} == set(range(100, 108))
+
+
+@pytest.mark.req("F3")
+async def test_what_one_poller_stumbles_over_stops_no_other() -> None:
+    tags = [tag("t0", 0, poll="fast"), tag("u0", 0, poll="fast", device_id=2)]
+    async with site({(1, HOLDING): registers(1), (2, HOLDING): registers(1)}, tags) as it:
+        it.bus.sample_listeners.append(_stumble)
+        await until(lambda: "poll:l:2" in it.degraded.reasons, "said")
+        so_far = len(it.of("t0"))
+        await until(lambda: len(it.of("t0")) > so_far + 10, "the other goes on")
+
+
+def _stumble(readings: Collection[Reading]) -> None:
+    if any(reading.tag == "a.u0" for reading in readings):
+        raise ValueError("a fault in our own program")
 
 
 @pytest.mark.req("F3")

@@ -71,6 +71,36 @@ async def test_a_second_try_leaves_no_answer_behind_for_the_next_request(tmp_pat
 
 @pytest.mark.req("F1")
 @pytest.mark.field("FC-F09")
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("late_timeouts", [1.5, 2.3, 4.5])
+async def test_a_second_try_is_not_answered_by_the_first_however_late_that_comes(
+    tmp_path: Path, is_shared: bool, late_timeouts: float
+) -> None:
+    """The first answer, taken for the second try's, would leave the second one to the next request: a wrong value, and good."""
+    async with line(tmp_path, retries=1) as it:
+        assert await it.read(LATE, 0) == 100
+        if is_shared:
+            assert await it.read(LIVE, 0) == 100
+        it.slave.delays_s = [late_timeouts * TIMEOUT_S, 0.75 * TIMEOUT_S]
+        assert await it.read(LATE, 1) == 101
+        assert [await it.read_when_due(LATE, address) for address in range(2, 5)] == [102, 103, 104]
+
+
+@pytest.mark.req("F1")
+@pytest.mark.field("FC-F09", "FC-F10")
+async def test_a_unit_is_asked_again_as_soon_as_its_late_answer_came_and_others_meanwhile(tmp_path: Path) -> None:
+    async with line(tmp_path, timeout_s=0.5) as it:
+        assert await it.read(LIVE, 0) == 100
+        it.slave.delays_s = [0.7]
+        with pytest.raises(Unavailable):
+            await it.read(LATE, 1)
+        assert await it.read(LIVE, 2) == 102
+        async with asyncio.timeout(3):  # not the four time-outs of one that says nothing, though a silent unit has its pause
+            assert await it.read_when_due(LATE, 3) == 103
+
+
+@pytest.mark.req("F1")
+@pytest.mark.field("FC-F09")
 async def test_an_answer_after_the_request_was_given_up_is_not_taken_for_the_next(tmp_path: Path) -> None:
     async with line(tmp_path) as it:
         it.slave.delays_s = [TIMEOUT_S + 0.15]

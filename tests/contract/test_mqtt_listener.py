@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from appliance.contracts.alarm import AlarmEvent
-from appliance.contracts.errors import Refused, Unavailable
+from appliance.contracts.errors import AlarmUnreadable, Refused, Unavailable
 from appliance.contracts.reading import Quality, Reading
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
@@ -40,6 +40,8 @@ class Sink:
         self.events: list[AlarmEvent] = []
         self.offered: list[str] = []
         self.faults: list[tuple[str, Exception]] = []
+        self.unreadable: list[tuple[str, str]] = []
+        self.is_away = False
 
     async def admit(self, event: AlarmEvent) -> Any:
         self.offered.append(event.alarm_id)
@@ -49,6 +51,12 @@ class Sink:
 
     async def suppress(self, alarm_id: str, is_suppressed: bool, why: str) -> None:
         raise AssertionError("a broker suppresses nothing")
+
+    async def note_unreadable(self, topic: str, faults: Sequence[AlarmUnreadable]) -> None:
+        if self.is_away:
+            self.is_away = False
+            raise Unavailable("the disk is full")
+        self.unreadable += [(topic, fault.message) for fault in faults]
 
 
 class Ear:
@@ -109,6 +117,24 @@ async def test_a_list_with_bad_members_is_counted_and_the_good_are_admitted(brok
         assert [event.alarm_id for event in ear.sink.events] == ["guard_open"]
         facts = ear.listener.session.counts.as_facts()
         assert facts["malformed"] + facts["refused"] == 2
+        (unreadable,) = ear.sink.unreadable
+        assert unreadable[0] == "plant/gw/alerts" and "NOBODY" in unreadable[1]
+
+
+@pytest.mark.req("F5", "F7")
+@pytest.mark.field("FC-F18")
+async def test_what_cannot_be_read_on_an_alarm_topic_is_on_record_before_it_is_acknowledged(broker: Broker) -> None:
+    async with listening(broker) as ear, publisher(broker) as gateway:
+        ear.sink.is_away = True
+        await gateway.publish("plant/hall/alarms", b"{")
+        await until(lambda: ear.listener.session.counts.acknowledged == 1, "acknowledged when it was on record")
+        assert ear.listener.session.counts.received == 2, "the broker kept it"
+        await gateway.publish("plant/hall/alarms", b"x" * 70_000)
+        await gateway.publish("plant/hall/alarms", b"")  # ends what is retained
+        await gateway.publish("plant/hall/alarms", text(OWN | {"value": "n/a", "unit": "x" * 17, "at": "soon"}))
+        await until(lambda: ear.listener.session.counts.acknowledged == 4, "all")
+        assert [topic for topic, _ in ear.sink.unreadable] == ["plant/hall/alarms"] * 2
+        assert [(event.value, event.unit, event.source_utc) for event in ear.sink.events] == [(None, "", None)]
 
 
 @pytest.mark.req("F5")

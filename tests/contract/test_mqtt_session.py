@@ -163,16 +163,6 @@ async def test_poison_is_counted_and_blocks_nothing(broker: Broker, error: Excep
         assert session.counts.received == 3, "no reconnect was needed"
 
 
-async def test_an_oversized_payload_reaches_no_handler(broker: Broker) -> None:
-    store = Store()
-    async with publisher(broker) as gateway, running_session(settings_for(broker), store) as session:
-        await gateway.publish(ALARMS, b"x" * 70_000)
-        await gateway.publish(ALARMS, b"after")
-        await until(lambda: session.counts.acknowledged == 2, "both acknowledged")
-        assert store.offered == [b"after"]
-        assert session.counts.malformed == 1
-
-
 @pytest.mark.field("FC-F15")
 async def test_a_retained_command_is_ignored_and_noted(broker: Broker) -> None:
     store = Store()

@@ -81,6 +81,14 @@ async def test_every_event_is_accounted_for_over_a_kill_and_a_resend(tmp_path: P
             counted = of_gateway(account)
             told = {name: counted[name] for name in ("journalled", "duplicates", "announced", "suppressed", "unheard")}
             assert told == {"journalled": 3, "duplicates": 2, "announced": 1, "suppressed": {"shelved": 2}, "unheard": 0}
+            await tell(session, "nobody_knows_it", "raised")
+            await site.client.until(
+                ACCOUNT, lambda account: account["unreadable"], what="an unknown alarm on record", within_s=20
+            )
+            account = await site.client.get(ACCOUNT)
+            assert not account["holds"] and "NOBODY_KNOWS_IT" in account["faults"][0]
+            await site.client.post("/v1/alarms/sources/plant%2Fline_3%2Falarms/accept-missing", {"by": "anna"})
+            assert (await site.client.get(ACCOUNT))["holds"]
         assert await site.core.stop() == 0
         books = Books(site.database)
     rows = books.rows("SELECT alarm_id, session_id IS NOT NULL AS is_told FROM alarm WHERE source = 'gateway_9' ORDER BY seq")

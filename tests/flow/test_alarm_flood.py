@@ -30,7 +30,7 @@ FLOOD_COUNT = AlarmSettings().flood_count
 _OVER_S = 8  # without a new alarm: far more than any pause within a burst
 _AT_ONCE = 50  # messages a gateway has under way
 _TELLING = """SELECT text, status, attempts, may_be_repeat, queued_mono_ns FROM delivery
-    WHERE priority = 10 AND failure NOT LIKE 'newer words%' ORDER BY seq"""  # what gave way to a newer number was not said
+    WHERE priority = 13 AND failure NOT LIKE 'newer words%' ORDER BY seq"""  # what gave way to a newer number was not said
 
 
 def more_machines(config: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from appliance.contracts.alarm import Alarm, AlarmChange, AlarmEvent, AlarmState, Disposition, Journalled
-from appliance.contracts.errors import Refused, Unavailable
+from appliance.contracts.errors import AlarmUnreadable, Refused, Unavailable
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading, Repeat, Value, Visibility
 from drivers.alarms.scan import AlarmScan
@@ -54,6 +54,9 @@ class ListedLedger:
             await asyncio.sleep(0)
         self.suppressions.append((alarm_id, is_suppressed, why))
         self.order.append(f"{alarm_id} {'suppressed' if is_suppressed else 'released'}")
+
+    async def note_unreadable(self, topic: str, faults: Sequence[AlarmUnreadable]) -> None:
+        raise AssertionError("what is read from the PLC can be read")
 
     def _try(self) -> None:
         self.tries += 1

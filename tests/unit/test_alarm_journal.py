@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -204,6 +204,50 @@ async def test_numbers_that_begin_anew_are_a_restart_and_no_loss(bench: Bench) -
     row = await bench.one("SELECT missing, restarts, last_sequence FROM alarm_source")
     assert row == {"missing": 0, "restarts": 1, "last_sequence": 1}
     assert rooms.degraded.reasons == {}
+
+
+@pytest.mark.req("F7")
+@pytest.mark.field("FC-F15", "FC-F18")
+@pytest.mark.parametrize(
+    ("numbers", "retained", "missing", "restarts"),
+    [
+        ([*range(1, 21), *range(26, 31)], range(1, 21), 0, 0),  # what the broker retained, then news
+        ([26, 30, 27, 28, 29, 30, 31], [], 0, 0),
+        ([26, 27, 29], [27], 1, 0),  # 27 was found, 28 never came
+        ([10, 9, 11, 12], [], 0, 0),  # overtaken on the way
+        ([26, 25, 10, 27], [], 0, 0),
+        ([1, 2, 3, 1, 2, 3, 4], [], 0, 1),  # it begins anew: 1 was seen
+        ([1, 2, 3, 1, 3], [], 1, 1),
+    ],
+)
+async def test_only_what_was_sent_to_us_and_never_came_is_missing(
+    bench: Bench, numbers: list[int], retained: Sequence[int], missing: int, restarts: int
+) -> None:
+    rooms = rooms_of(bench)
+    for place, number in enumerate(numbers):
+        await rooms.door.admit(event(bench, activation=str(place), sequence=number, is_state=number in retained))
+    row = await bench.one("SELECT missing, restarts FROM alarm_source")
+    assert row == {"missing": missing, "restarts": restarts}
+
+
+@pytest.mark.req("F7")
+@pytest.mark.field("FC-F15", "FC-F18")
+async def test_a_number_that_was_found_first_and_is_sent_only_then_is_the_newest(bench: Bench) -> None:
+    rooms = rooms_of(bench)
+    for number, is_state in (
+        (26, False),
+        (30, True),
+        (27, False),
+        (28, False),
+        (29, False),
+        (30, False),
+        (30, False),
+        (31, False),
+    ):
+        await rooms.door.admit(event(bench, activation=str(number), sequence=number, is_state=is_state))
+    row = await bench.one("SELECT missing, restarts, last_sequence FROM alarm_source")
+    assert row == {"missing": 0, "restarts": 0, "last_sequence": 31}
+    assert (await rooms.account.draw_up())["holds"]
 
 
 @pytest.mark.req("F7")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -115,6 +116,22 @@ async def test_what_the_ledger_knows_is_neither_announced_again_nor_forgotten() 
         assert await it.told() == ["a raised", "b raised", "c raised", "d raised"]
         assert {e.activation for e in it.ledger.events[2:]} == {"act_0001", "act_0002", "act_0003", "act_0004"}
         assert not any(e.is_state for e in it.ledger.events)
+
+
+@pytest.mark.req("F6", "F7")
+async def test_what_a_person_closed_and_is_still_so_is_raised_anew() -> None:
+    async with running({"condition": HOT}) as it:
+        it.sees(heat=50.0)
+        it.sees(after_s=1, heat=95.0)
+        assert await it.told() == ["a raised"]
+        (raised,) = it.ledger.alarms.values()
+        it.scan.known(replace(raised, state=AlarmState.NORMAL, cleared_utc=it.clock.utc()))
+        it.sees(after_s=1, heat=95.0)
+        assert await it.told() == ["a raised"]
+        first, second = it.ledger.events
+        assert first.activation != second.activation and not second.is_state
+        it.sees(after_s=1, heat=50.0)
+        assert await it.told() == ["a cleared"] and it.ledger.events[2].activation == second.activation
 
 
 @pytest.mark.req("F6")

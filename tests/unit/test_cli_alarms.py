@@ -15,6 +15,7 @@ from appliance.__main__ import main
 from appliance.cli import exit_codes
 from appliance.console.api import LocalApi
 from appliance.contracts.admission import Outcome, RequestKind
+from appliance.contracts.errors import AlarmUnreadable
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import TurnEvent
 from appliance.session.settings import SessionSettings
@@ -118,6 +119,38 @@ async def test_a_latched_alarm_is_reset(bench: Bench, rooms: AlarmBench, run: Ru
 
 
 @pytest.mark.req("F6", "F7")
+async def test_one_whose_end_was_lost_is_closed_with_a_reason(bench: Bench, rooms: AlarmBench, run: Run) -> None:
+    published: list[str] = []
+    rooms.changes._publish = lambda tx, alarm, what: published.append(what)
+    assert (await run("close", "gateway:hot:1"))[0] == exit_codes.USAGE
+    code, _, err = await run("close", "gateway:hot:1", "--reason", "gone", "--revision", "7")
+    assert (code, err.splitlines()[0]) == (exit_codes.PROBLEM, "the alarm changed meanwhile: it is unacknowledged now")
+    assert (await run("close", "gateway:hot:1", "--reason", " "))[0] != exit_codes.OK
+    code, out, _ = await run("close", "gateway:hot:1", "--reason", "the gateway was replaced", "--revision", "1")
+    assert (code, out) == (0, "gateway:hot:1 closed: it is normal\n")
+    code, _, err = await run("close", "gateway:hot:1", "--reason", "once more")
+    assert (code, err.splitlines()[0]) == (exit_codes.PROBLEM, "there is nothing to close: the alarm is normal")
+    assert (await run("close", "gateway:hot:9", "--reason", "gone"))[0] == exit_codes.PROBLEM
+    row = await bench.one("SELECT payload FROM operation WHERE kind = 'audit.alarm_closed'")
+    assert json.loads(row["payload"]) == {"by": ME, "reason": "the gateway was replaced", "was": "unacknowledged"}
+    assert await rooms.changes.follow() and published == ["raised", "closed"]
+    late = await rooms.door.admit(event(bench, cleared=True))  # its end comes after all
+    assert late.admission is None and (await bench.one("SELECT state, revision FROM alarm")) == {"state": "normal", "revision": 2}
+    again = await rooms.door.admit(event(bench, activation="2"))
+    assert again.admission is not None and again.alarm is not None and again.alarm.activation_id == "gateway:hot:2"
+
+
+@pytest.mark.req("F6")
+async def test_a_list_that_is_as_long_as_it_may_be_says_so(bench: Bench, rooms: AlarmBench, run: Run) -> None:
+    await rooms.door.admit(event(bench, "trip"))
+    for command in ("list", "journal"):
+        _, out, err = await run(command, "--limit", "1")
+        assert len(out.splitlines()) == 2 and err == "only the newest 1 are shown; --limit shows more\n"
+        assert (await run(command, "--limit", "3"))[2] == ""
+        assert (await run(command, "--limit", "1", "--json"))[2] == ""
+
+
+@pytest.mark.req("F6", "F7")
 async def test_shelving_has_a_reason_a_person_and_an_end(bench: Bench, rooms: AlarmBench, run: Run) -> None:
     assert (await run("shelve", "trip", "--minutes", "30"))[0] == exit_codes.USAGE
     code, out, _ = await run("shelve", "trip", "--minutes", "30", "--reason", "the guard is open")
@@ -173,6 +206,14 @@ async def test_the_account_holds_or_says_what_is_lost(bench: Bench, rooms: Alarm
     code, out, _ = await run("account", "--accept-missing", "gateway")
     assert code == 0 and "Nothing is lost." in out and rooms.degraded.reasons == {}
     assert (await run("account", "--accept-missing", "nobody"))[0] == exit_codes.PROBLEM
+    topic = "plant/line_3/alarms"
+    await rooms.door.note_unreadable(topic, [AlarmUnreadable("not JSON")])
+    code, out, _ = await run("account")
+    assert code == exit_codes.PROBLEM and f"{topic}: 1 not read, newest: not JSON" in out and "not looked into" in out
+    assert json.loads((await run("account", "--json"))[1])["unreadable"][0]["unseen"] == 1
+    code, out, _ = await run("account", "--accept-missing", topic)
+    assert (code, rooms.degraded.reasons) == (exit_codes.OK, {})
+    assert "Nothing is lost." in out
 
     await bench.database.transaction(lambda tx: tx.execute("DELETE FROM alarm_event WHERE alarm_id = 'hot'"))
     code, out, _ = await run("account")

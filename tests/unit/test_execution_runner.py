@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from appliance.contracts.admission import PRIORITY_ALARM, PRIORITY_FLOOD, PRIORITY_UTTERANCE
-from appliance.contracts.delivery import PRIORITY_ANSWER
+from appliance.contracts.admission import PRIORITY_UTTERANCE
+from appliance.contracts.delivery import PRIORITY_ANSWER, PRIORITY_FLOOD_TOLD
 from appliance.contracts.effect import ConfirmationStatus
 from appliance.contracts.errors import Malformed, OwnedElsewhere, Refused, Unavailable
 from appliance.contracts.plan import Step
@@ -90,8 +90,10 @@ async def test_steps_run_in_order_and_later_ones_see_earlier_results(table: Tabl
     [
         ({"by": "voice", "slots": {}}, PRIORITY_ANSWER),
         ({"alarm": {}, "answers": [{"intent": "confirm"}]}, PRIORITY_ANSWER),
-        ({"flood": {}}, PRIORITY_FLOOD),
-        ({"alarm": {}}, PRIORITY_ALARM),
+        ({"flood": {}}, PRIORITY_FLOOD_TOLD),
+        ({"alarm": {"priority": "critical"}}, 12),
+        ({"alarm": {"priority": "low"}}, 9),
+        ({"alarm": {"priority": "critical", "change": "cleared"}}, 9),
         ({"by": "console", "slots": {}}, PRIORITY_UTTERANCE),
     ],
 )

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import pty
 import socket
 import sqlite3
+import ssl
+import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +19,9 @@ import pytest
 
 from appliance.console.api import LocalApi
 from appliance.contracts.errors import ConfigError
+from appliance.contracts.link import LinkTls
 from appliance.health.doctor import Finding, Subject, examine
+from appliance.health.link_checks import Endpoint
 from appliance.health.vitals import read_vitals
 from appliance.store.database import Database
 from tests.support.clock import ManualClock
@@ -58,7 +65,7 @@ def test_each_fault_is_named_with_its_cure(subject: Subject, tmp_path: Path, lis
     ill = replace(
         subject,
         config_faults=[ConfigError("unknown key", file="appliance.yaml", key="x", cure="Remove it.")],
-        links=[("broker", "the broker", "127.0.0.1", 1), ("plc.a", "PLC a", "127.0.0.1", listening_port)],
+        links=[Endpoint("broker", "the broker", "127.0.0.1", 1), Endpoint("plc.a", "PLC a", "127.0.0.1", listening_port)],
         coordinator_url="http://127.0.0.1:1",
         microphone=str(tmp_path / "no" / "where"),
         speaker="card",
@@ -69,6 +76,80 @@ def test_each_fault_is_named_with_its_cure(subject: Subject, tmp_path: Path, lis
     assert "Connection refused" in found["broker"].detail
     assert found["config"].cure == "Remove it."
     assert found["config"].detail == "appliance.yaml: x: unknown key."
+
+
+def found_at(subject: Subject, link: Endpoint) -> Finding:
+    (finding,) = (each for each in examine(replace(subject, links=[link]), ManualClock()) if each.check == link.check)
+    return finding
+
+
+@pytest.mark.field("FC-O01")
+def test_a_udp_link_is_not_tested_by_a_tcp_connection(subject: Subject) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        finding = found_at(subject, Endpoint("plc.u", "PLC u", "127.0.0.1", server.getsockname()[1], "udp"))
+        assert finding.ok
+        assert "shows only by asking" in finding.detail
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.recv(1)  # and nothing was asked
+    assert not found_at(subject, Endpoint("plc.u", "PLC u", "no-such-host.invalid", 502, "udp")).ok
+
+
+@pytest.mark.field("FC-O01")
+def test_a_serial_line_is_looked_for(subject: Subject, tmp_path: Path) -> None:
+    missing = found_at(subject, Endpoint("plc.r", "the line of PLC r", str(tmp_path / "ttyUSB0"), transport="serial"))
+    assert "No such file" in missing.detail
+    assert "/dev/serial/by-id" in missing.cure
+    assert "no serial device" in found_at(subject, Endpoint("plc.r", "the line", str(tmp_path), transport="serial")).detail
+    ours, theirs = pty.openpty()
+    try:
+        assert found_at(subject, Endpoint("plc.r", "the line", os.ttyname(theirs), transport="serial")).ok
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that is its own authority, and its key."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+         "-subj", "/CN=plc", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return cert, key
+
+
+@pytest.mark.field("FC-O01")
+def test_a_tls_link_is_well_when_the_certificate_is(subject: Subject, certificate: tuple[Path, Path], tmp_path: Path) -> None:
+    cert, key = certificate
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def look(tls: LinkTls) -> Finding:
+            answering = threading.Thread(target=_answer_in_tls, args=(server, context))
+            answering.start()
+            finding = found_at(subject, Endpoint("plc.t", "PLC t", "127.0.0.1", port, "tls", tls))
+            answering.join(10)
+            return finding
+
+        good = look(LinkTls(ca=cert))
+        assert good.ok
+        assert "certificate is good" in good.detail
+        stranger = look(LinkTls(ca=cert, server_name="other"))
+        assert "Hostname mismatch" in stranger.detail
+        assert "server_name" in stranger.cure
+        assert "certificates cannot be used" in look(LinkTls(ca=tmp_path / "no.pem")).detail
+
+
+def _answer_in_tls(server: socket.socket, context: ssl.SSLContext) -> None:
+    connection, _ = server.accept()
+    with connection, contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as secured:
+        secured.recv(1)
 
 
 def test_a_missing_tool_is_named_with_its_package(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:

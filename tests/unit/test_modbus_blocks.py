@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from appliance.contracts.errors import Malformed
 from appliance.contracts.link import Addressing, Link, to_wire_address
@@ -182,6 +183,75 @@ def test_a_tag_in_the_manuals_notation_shows_its_wire_address() -> None:
     assert one_based.where == "holding_register 11-12 of device 1 on l"
     with pytest.raises(ValueError, match="30001 is not the address of a holding_register"):
         plant({"address": 30001}, addressing="reference")
+
+
+_OFFSETS = {"wire": 0, "one_based": 1}
+_TABLES = {"coil": 0, "discrete_input": 1, "input_register": 3, "holding_register": 4}
+
+
+def wire_of(address: Any, kind: str, notation: str, **changes: Any) -> int:
+    fields = {"address": address, "kind": kind, "type": "bool" if is_bits(RegisterKind(kind)) else "uint16"}
+    return plant(fields | changes, addressing=notation).tags[0].address
+
+
+@pytest.mark.field("FC-F03")
+@given(st.integers(0, 65_535), st.sampled_from(sorted(_TABLES)), st.sampled_from([*_OFFSETS, "reference"]))
+def test_every_written_form_is_the_same_address_or_is_refused(wire: int, kind: str, notation: str) -> None:
+    is_reference = notation == "reference"
+    number = (_TABLES[kind] * (10_000 if wire < 9_999 else 100_000) + 1 if is_reference else _OFFSETS[notation]) + wire
+    sound: list[Any] = [number, f"{_TABLES[kind]}{wire + 1:05}"] if is_reference and wire < 65_535 else [number]
+    if is_reference and wire < 9_999:
+        sound.append(f"{_TABLES[kind]}{wire + 1:04}")
+    assert {wire_of(form, kind, notation) for form in sound} == {wire}
+    digits = [f"{zeros}{number}" for zeros in ("", "0", "00")]
+    for form in [*digits, f"{number} ", f"+{number}", f"{number}.0", float(number), None]:
+        try:
+            assert wire_of(form, kind, notation) == wire
+        except ValidationError:
+            continue
+        assert is_reference
+        assert form in digits
+
+
+@pytest.mark.field("FC-F03")
+@pytest.mark.parametrize("written", ["40", "00018", True, 40.0, None, [40], {"a": 1}, "４０"])
+@pytest.mark.parametrize("notation", ["wire", "one_based"])
+def test_only_a_number_is_an_address_where_addresses_are_numbers(written: Any, notation: str) -> None:
+    with pytest.raises(ValueError, match=r"tags\.0\.address"):
+        wire_of(written, "holding_register", notation)
+
+
+@pytest.mark.field("FC-F03")
+@pytest.mark.parametrize("device_id", ["1", 1.0, True])
+def test_a_device_is_named_by_a_number_or_its_notation_would_be_missed(device_id: Any) -> None:
+    with pytest.raises(ValueError, match="device_id"):
+        wire_of(7, "holding_register", "one_based", device_id=device_id)
+    with pytest.raises(ValueError, match=r"devices\.0\.id"):
+        plant({"address": 7}, id=device_id)
+
+
+@pytest.mark.field("FC-F03")
+def test_wrong_addresses_are_told_each_at_its_tag_beside_other_faults() -> None:
+    with pytest.raises(ValidationError) as caught:
+        plant(
+            {"address": 30001}, {"address": 40001}, {"address": "10001"}, {"address": 40009, "type": "no"}, addressing="reference"
+        )
+    assert [fault["loc"] for fault in caught.value.errors()] == [
+        ("tags", 0, "address"), ("tags", 2, "address"), ("tags", 3, "type")
+    ]  # fmt: skip
+
+
+def test_a_published_tag_of_a_device_with_a_notation_is_a_fault_not_a_crash() -> None:
+    with pytest.raises(ValidationError, match="belong together"):
+        plant({"address": 7, "kind": "published"}, addressing="reference")
+
+
+@pytest.mark.field("FC-F03")
+def test_a_forbidden_range_covers_something() -> None:
+    with pytest.raises(ValueError, match="first must not be above last"):
+        plant(forbidden=[{"kind": "holding_register", "first": 12, "last": 10}])
+    with pytest.raises(ValueError, match="lies in a forbidden range"):
+        plant({"address": 11}, forbidden=[{"kind": "holding_register", "first": 12, "last": 12}])
 
 
 @pytest.mark.req("F3")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from appliance.contracts.errors import Unavailable
 from drivers.modbus.turns import MOST_WAITING, TurnOrder
@@ -120,6 +122,45 @@ async def test_a_turn_given_in_the_moment_of_the_cancellation_is_passed_on() -> 
     await line.all()
     assert first.cancelled()
     assert line.served == [(2, 0)]
+
+
+@pytest.mark.req("F1")
+@pytest.mark.field("FC-F11")
+@given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=12), st.booleans())
+def test_however_many_are_cancelled_at_once_the_rest_is_served_and_the_next_one_too(
+    waiters: list[tuple[int, bool]], is_holder_cancelled: bool
+) -> None:
+    """Of ``waiters``, the unit, and whether they are cancelled, all in one go with one request in flight."""
+    asyncio.run(_cancelled_together(waiters, is_holder_cancelled))
+
+
+async def _cancelled_together(waiters: list[tuple[int, bool]], is_holder_cancelled: bool) -> None:
+    line, answered = Line(), asyncio.Event()
+
+    async def ask() -> None:
+        await line.turns.take(9)
+        try:
+            await answered.wait()
+        finally:
+            line.turns.give_back()
+
+    line.tasks[9, 0] = in_flight = asyncio.create_task(ask())
+    await asyncio.sleep(0)
+    for number, (unit, _) in enumerate(waiters):
+        line.wait(unit, number)
+    await asyncio.sleep(0)
+    if is_holder_cancelled:
+        in_flight.cancel()
+    for number, (unit, is_cancelled) in enumerate(waiters):
+        if is_cancelled:
+            line.tasks[unit, number].cancel()
+    answered.set()
+    async with asyncio.timeout(5):
+        ends = await asyncio.gather(*line.tasks.values(), return_exceptions=True)
+        assert {type(end) for end in ends if end is not None} <= {asyncio.CancelledError}
+        for number, (unit, is_cancelled) in enumerate(waiters):
+            assert ((unit, number) in line.served) is not is_cancelled
+        await line.turns.take(1)
 
 
 async def test_more_than_can_ever_be_served_do_not_wait() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.contracts.alarm import AlarmChange
-from appliance.contracts.errors import Malformed
+from appliance.contracts.errors import AlarmUnreadable, Malformed
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality
 from drivers.mqtt.mappings import MOST_MEMBERS
@@ -38,7 +39,10 @@ def message(topic: str, payload: Any, *, retained: bool = False) -> IncomingMess
 
 
 def take(topic: str, payload: Any, **more: Any) -> Taken:
-    return TopicMap(PLANT, CLOCK, alarm_topics=("plant/+/alarms",)).take(message(topic, payload, **more))
+    taken = TopicMap(PLANT, CLOCK, alarm_topics=("plant/+/alarms",)).take(message(topic, payload, **more))
+    if taken.faults and not (taken.events or taken.readings):
+        raise taken.faults[0]
+    return taken
 
 
 def told(values: Any, **more: Any) -> dict[str, tuple[Any, Quality]]:
@@ -162,14 +166,50 @@ def test_one_bad_alarm_takes_nobody_with_it() -> None:
     [
         ({"kind": "NOBODY"}, "$.kind"), ({"kind": None}, "$.kind"), ({"kind": ["OIL"]}, "$.kind"), ({"id": "a:b"}, "$.id"),
         ({"id": "x" * 65}, "$.id"), ({"id": True}, "$.id"), ({"active": None}, "$.active"), ({"active": "maybe"}, "$.active"),
-        ({"data": {"reading": "hot"}}, "$.data.reading"), ({"data": {"reading": 10**400}}, "$.data.reading"),
-        ({"ts": "yesterday"}, "$.ts"), ({"seq": -1}, "$.seq"), ({"seq": 1.5}, "$.seq"),
     ],
 )  # fmt: skip
 def test_a_bad_part_is_named_with_topic_and_selector(change: dict[str, Any], selector: str) -> None:
-    with pytest.raises(Malformed) as malformed:
+    with pytest.raises(AlarmUnreadable) as malformed:
         take("site/gw/alerts", {"alerts": [ALERT | change]})
     assert malformed.value.facts == {"topic": "site/gw/alerts", "member": selector}
+    assert (malformed.value.source, malformed.value.sequence) == ("gw", 3)
+
+
+@pytest.mark.req("F5", "F7")
+@pytest.mark.parametrize(
+    ("change", "part", "is_absent"),
+    [
+        ({"data": {"reading": "hot"}}, "value", None), ({"data": {"reading": 10**400}}, "value", None),
+        ({"data": {"reading": float("nan")}}, "value", None), ({"ts": "yesterday"}, "source_utc", None),
+        ({"seq": -1}, "sequence", None), ({"seq": 1.5}, "sequence", None),
+    ],
+)  # fmt: skip
+def test_an_optional_part_that_is_no_good_is_left_out(change: dict[str, Any], part: str, is_absent: Any) -> None:
+    (event,) = take("site/gw/alerts", {"alerts": [ALERT | change]}).events
+    (whole,) = take("site/gw/alerts", {"alerts": [ALERT]}).events
+    assert event == replace(whole, **{part: is_absent})
+
+
+@pytest.mark.req("F5", "F7")
+def test_only_an_alarm_that_came_can_be_unreadable() -> None:
+    mixed = gateway_plant(ALARM_TOPIC | {"topic": "site/#", "values": {"$.p": "press_1.pressure"}}, ALARM_TOPIC)
+    reads = TopicMap(mixed, CLOCK, alarm_topics=()).take
+    values = reads(message("site/gw/x", {"p": 4}))
+    assert (values.faults, len(values.readings)) == ((), 1), "values only: no alarm is told"
+    bad = reads(message("site/gw/x", {"p": 4, "alerts": [ALERT | {"kind": "NOBODY"}]}))
+    assert [type(fault) for fault in bad.faults] == [AlarmUnreadable] and len(bad.readings) == 1
+    assert [type(fault) for fault in reads(message("site/gw/x", {})).faults] == [AlarmUnreadable]
+    other = ALARM_TOPIC | {"alarms": ALARM_TOPIC["alarms"] | {"each": "$.others"}}
+    taken = TopicMap(gateway_plant(other | {"topic": "site/#"}, ALARM_TOPIC), CLOCK, alarm_topics=()).take(
+        message("site/gw/alerts", {"alerts": [ALERT]})
+    )
+    assert (len(taken.events), taken.faults) == (1, ()), "another mapping understood it"
+
+
+def test_a_number_that_is_none_takes_no_other_value_with_it() -> None:
+    assert told({"oil temp": float("nan"), "mode": 2}) == {
+        "press_1.oil": (None, Quality.BAD), "press_1.mode": ("automatic", Quality.GOOD),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

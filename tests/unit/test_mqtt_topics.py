@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.contracts.alarm import AlarmChange
-from appliance.contracts.errors import Malformed
+from appliance.contracts.errors import AlarmUnreadable, Malformed
 from drivers.mqtt.checked import MAX_PAYLOAD_BYTES
+from drivers.mqtt.topic_map import TopicMap
 from drivers.mqtt.topics import IncomingMessage, ignored_command, parse_alarm
+from tests.support.clock import ManualClock
 from tests.support.plant import shipped_plant
 
 PLANT = shipped_plant()
@@ -89,26 +91,12 @@ def test_a_time_without_zone_is_utc() -> None:
         ({"activation": "\ud800"}, "activation"),
         ({"state": "RAISED"}, "state"),
         ({"state": 1}, "state"),
-        ({"value": "94.2"}, "value"),
-        ({"value": True}, "value"),
-        ({"value": 10**400}, "value"),
-        ({"unit": "\ud800"}, "unit"),
-        ({"unit": "x" * 17}, "unit"),
-        ({"unit": 5}, "unit"),
-        ({"at": "yesterday"}, "at"),
-        ({"at": 1772438400}, "at"),
-        ({"at": "0001-01-01T00:00:00+14:00"}, "at"),
-        ({"mono_ns": -1}, "mono_ns"),
-        ({"mono_ns": 2**63}, "mono_ns"),
-        ({"mono_ns": 1.0}, "mono_ns"),
-        ({"sequence": -1}, "sequence"),
-        ({"sequence": "7"}, "sequence"),
-        ({"sequence": 2**63}, "sequence"),
     ],
 )
 def test_a_bad_member_is_named_with_its_topic(change: dict[str, Any], member: str) -> None:
-    with pytest.raises(Malformed) as malformed:
-        parse_alarm(message(GOOD | change), PLANT)
+    with pytest.raises(AlarmUnreadable) as malformed:
+        parse_alarm(message(GOOD | {"sequence": 7} | change), PLANT)
+    assert (malformed.value.source, malformed.value.sequence) == (("", None) if member == "source" else ("line_3_plc", 7))
     assert malformed.value.facts == {"topic": "plant/line_3/alarms", "member": member}
     assert f"plant/line_3/alarms: {member}:" in malformed.value.message
 
@@ -119,12 +107,29 @@ def test_a_missing_member_is_named(member: str) -> None:
         parse_alarm(message({k: v for k, v in GOOD.items() if k != member}), PLANT)
 
 
+@pytest.mark.req("F5", "F7")
+@pytest.mark.parametrize(
+    ("member", "told"),
+    [
+        *(("value", told) for told in ("n/a", "94.2", True, 10**400, [1])),
+        *(("unit", told) for told in ("\ud800", "x" * 17, 5)),
+        *(("at", told) for told in ("yesterday", 1772438400, "0001-01-01T00:00:00+14:00")),
+        *(("mono_ns", told) for told in (-1, 2**63, 1.0)),
+        *(("sequence", told) for told in (-1, "7", 2**63)),
+    ],
+)
+@pytest.mark.parametrize("state", ["raised", "cleared"])
+def test_an_optional_member_that_is_no_good_is_left_out_and_the_alarm_is_taken(state: str, member: str, told: Any) -> None:
+    without = {name: value for name, value in GOOD.items() if name != member} | {"state": state}
+    assert parse_alarm(message(without | {member: told}), PLANT) == parse_alarm(message(without), PLANT)
+
+
 @pytest.mark.field("FC-F12")
-@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"1e999"])
-def test_a_value_that_is_no_number_is_no_event(number: bytes) -> None:
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"9" * 5_000])
+def test_a_value_that_is_no_number_is_no_value_and_the_alarm_is_taken(number: bytes) -> None:
     raw = json.dumps(GOOD).encode().replace(b"94.2", number)
-    with pytest.raises(Malformed):
-        parse_alarm(message(raw), PLANT)
+    event = parse_alarm(message(raw), PLANT)
+    assert (event.alarm_id, event.value, event.unit) == ("motor_3_over_temperature", None, "degC")
 
 
 @pytest.mark.parametrize(
@@ -136,6 +141,9 @@ def test_a_value_that_is_no_number_is_no_event(number: bytes) -> None:
 def test_odd_payloads_are_malformed_and_nothing_else(payload: bytes) -> None:
     with pytest.raises(Malformed, match="plant/line_3/alarms"):
         parse_alarm(message(payload), PLANT)
+    taken = TopicMap(PLANT, ManualClock(), alarm_topics=("plant/#",)).take(message(payload))
+    (fault,) = taken.faults
+    assert isinstance(fault, AlarmUnreadable) == bool(payload), "an empty one only ends what the broker retained"
 
 
 @given(st.binary(max_size=300))

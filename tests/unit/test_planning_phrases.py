@@ -46,10 +46,11 @@ ENGLISH: list[tuple[str, str, dict[str, Any]]] = [
     ("are there any alarms", "list_alarms", {}),
     ("any open alarms?", "list_alarms", {}),
     ("acknowledge the alarm", "acknowledge_alarm", {}),
-    ("please acknowledge all alarms", "acknowledge_alarm", {}),
+    ("acknowledge the alarms", "acknowledge_alarm", {"every": True}),
+    ("please acknowledge all alarms", "acknowledge_alarm", {"every": True}),
     ("I have seen the alarm.", "acknowledge_alarm", {}),
     ("reset the alarm", "reset_alarm", {}),
-    ("please reset all alarms", "reset_alarm", {}),
+    ("please reset all alarms", "reset_alarm", {"every": True}),
     ("shelve the motor three over temperature alarm for thirty minutes", "shelve_alarm", {**SHELVED, "minutes": 30}),
     (
         "please shelve motor 3 over temperature for 45 minutes because of maintenance",
@@ -122,7 +123,7 @@ ENGLISH: list[tuple[str, str, dict[str, Any]]] = [
 
 CHINESE: list[tuple[str, str, dict[str, Any]]] = [
     ("复位报警", "reset_alarm", {}),
-    ("请复位所有报警", "reset_alarm", {}),
+    ("请复位所有报警", "reset_alarm", {"every": True}),
     ("把三号电机温度过高的报警搁置三十分钟", "shelve_alarm", {**SHELVED, "minutes": 30}),
     ("请把三号电机温度过高报警搁置一小时因为检修", "shelve_alarm", {**SHELVED, "minutes": 60, "reason": "检修"}),
     ("搁置三号电机温度过高45分钟，因为传感器故障", "shelve_alarm", {**SHELVED, "minutes": 45, "reason": "传感器 故障"}),
@@ -149,7 +150,7 @@ CHINESE: list[tuple[str, str, dict[str, Any]]] = [
     ("请列出所有报警", "list_alarms", {}),
     ("查看当前的报警", "list_alarms", {}),
     ("确认报警", "acknowledge_alarm", {}),
-    ("请确认所有报警", "acknowledge_alarm", {}),
+    ("请确认所有报警", "acknowledge_alarm", {"every": True}),
     ("报警知道了", "acknowledge_alarm", {}),
     ("报警收到了", "acknowledge_alarm", {}),
     ("把三号电机的风扇转速设为百分之八十", "set_tag", {**FAN, "amount": 80, "unit": "%"}),

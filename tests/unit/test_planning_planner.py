@@ -145,9 +145,11 @@ def test_the_other_answers(planner: Planner) -> None:
         'answer: say {"text": "{steps.alarms.sentence}"}',
     ]
     assert told(plan_of(planner, "acknowledge the alarm")) == [
-        "acknowledge: acknowledge_alarm {}",
+        'acknowledge: acknowledge_alarm {"only_last": true}',
         'answer: say {"text": "{steps.acknowledge.sentence}"}',
     ]
+    assert told(plan_of(planner, "acknowledge all alarms"))[0] == "acknowledge: acknowledge_alarm {}"
+    assert told(plan_of(planner, "确认全部报警", "zh"))[0] == "acknowledge: acknowledge_alarm {}"
     assert told(plan_of(planner, "create a work order for motor three")) == [
         'confirm: ask {"question": "Shall I create a work order for motor 3?", "requires_keyword": false}',
         'order: create_work_order if confirm {"asset": "motor_3", "title": "Check motor 3", '
@@ -273,6 +275,11 @@ def test_a_cleared_alarm_is_said_and_remembered(planner: Planner) -> None:
     ]
 
 
+def test_an_end_without_a_beginning_is_not_called_a_return(planner: Planner) -> None:
+    gone = planner.plan_alarm(HOT | {"change": "cleared", "came_and_went": True}, "en").steps[0]
+    assert gone.arguments == {"text": "It came and went: Motor three over temperature."}
+
+
 def test_an_alarm_without_value_is_announced(planner: Planner) -> None:
     announce = planner.plan_alarm(HOT | {"value": None}, "en").steps[0]
     assert announce.arguments == {"lead": "Motor three over temperature.", "text": "It is at an unknown value."}
@@ -310,7 +317,7 @@ RESULTS_OF: dict[str, Any] = {
     "create_work_order": {"id": "wo_1", "asset": "a", "title": "t"},
     "write_tag": {"key": "k", "wanted": 80, "shown": {"value": 80}},
     "list_alarms": {"count": 0, "sentence": "There is no alarm.", "alarms": []},
-    "acknowledge_alarm": {"count": 1, "sentence": "One alarm acknowledged.", "activations": [], "by": "voice"},
+    "acknowledge_alarm": {"count": 1, "sentence": "Acknowledged: motor 3 too hot.", "activations": [], "by": "voice"},
 }
 
 

@@ -126,6 +126,12 @@ def test_all_faults_come_at_once(folder: Path, edit: Edit) -> None:
         assert expected in found
 
 
+def test_a_message_with_a_semicolon_is_one_fault(folder: Path, edit: Edit) -> None:
+    edit("appliance.yaml", "log_level:", "gpio: {buzzer: {pin: 5}, push_to_talk: {pin: 5}}\nlog_level:")
+    (fault,) = faults(folder)
+    assert "give each a pin of its own" in fault
+
+
 def test_what_single_values_cannot_show(folder: Path, edit: Edit) -> None:
     edit("appliance.yaml", "languages: [en, zh]", "languages: [en, zh, fr]")
     edit("appliance.yaml", "${FLOORHAND_DATA:-var}", "/" + "d" * 120)

@@ -86,6 +86,27 @@ def test_a_name_that_the_plant_does_not_have_is_named_with_the_nearest(
     assert cure in refusal.value.cure
 
 
+@pytest.mark.parametrize(
+    ("do", "tag", "to"),
+    [
+        ("set", "motor_3.temperature", 4000), ("set", "motor_3.temperature", "hot"), ("set", "motor_3.load", -1),
+        ("set", "pump_3.running", 17), ("set", "pump_3.running", "on"), ("ramp", "motor_3.load", 1e9),
+    ],
+)  # fmt: skip
+def test_a_value_that_a_tag_cannot_hold_is_found_before_it_is_played(tmp_path: Path, do: str, tag: str, to: Any) -> None:
+    more = {"over_s": 1} if do == "ramp" else {}
+    path = write_yaml(tmp_path / "s.yaml", {"events": [{"do": do, "tag": tag, "to": to} | more]})
+    with pytest.raises(ConfigError) as refusal:
+        check_against(load_scenario(path), PLANT, str(path))
+    assert refusal.value.key == "events.0.to"
+
+
+@pytest.mark.parametrize(("tag", "to"), [("motor_3.temperature", -40), ("pump_3.running", 1), ("pump_3.running", False)])
+def test_a_value_that_a_tag_can_hold_is_sound(tmp_path: Path, tag: str, to: Any) -> None:
+    path = write_yaml(tmp_path / "s.yaml", {"events": [{"do": "set", "tag": tag, "to": to}]})
+    check_against(load_scenario(path), PLANT, str(path))
+
+
 @pytest.mark.parametrize("text", ["- a\n", "a: [\n", "\xff"])
 def test_what_is_no_scenario_at_all_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_bytes(text.encode("latin-1"))

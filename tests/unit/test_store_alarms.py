@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from appliance.contracts.admission import Door
 from appliance.contracts.alarm import Alarm, AlarmChange, AlarmEvent, AlarmState
 from appliance.contracts.alarm_definition import AlarmDefinition, Priority
 from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
-from appliance.store import alarms, sessions
-from tests.support.ledger import Bench, given_admission, open_bench
+from appliance.contracts.store import Transaction
+from appliance.store import alarms, announcements, deliveries, floods, sessions
+from tests.support.ledger import Bench, given_admission, given_turn, open_bench
 
 HOT = AlarmDefinition(
     id="motor_3_hot",
@@ -141,9 +144,115 @@ async def test_those_that_follow_share_the_conversation_whenever_it_begins(bench
 @pytest.mark.req("F7")
 async def test_what_was_raised_before_an_input_is_known_by_sequence(bench: Bench) -> None:
     await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)
-    spoken = await given_admission(bench, "spoken")
+    spoken = await given_admission(bench, "typed", door=Door.CONSOLE)
     bench.clock.now -= timedelta(days=1)  # the wall clock has no say in it
     await apply(bench, replace(RAISED, activation="18"), AlarmState.UNACKNOWLEDGED)
     before = await bench.database.transaction(lambda tx: alarms.told_before(tx, spoken.id))
     assert [alarm.activation_id for alarm in before] == [KEY]
     assert len(await bench.database.transaction(alarms.live)) == 2
+
+
+class Teller:
+    """Raises alarms, and says words about them: with :meth:`say` they wait, with :meth:`sound` they have left the speaker."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.inputs = 0
+
+    async def hot(self, activation: str) -> str:
+        self.bench.clock.advance(1)
+        return (await apply(self.bench, replace(RAISED, activation=activation), AlarmState.UNACKNOWLEDGED)).activation_id
+
+    async def say(self, subject: str, *, is_flood: bool = False) -> str:
+        bench = self.bench
+        bench.clock.advance(1)
+        turn = await given_turn(bench, f"tell:{subject}:{bench.clock.monotonic_ns()}", lane=f"lane:{bench.clock.monotonic_ns()}")
+
+        def work(tx: Transaction) -> str:
+            announcements.note(tx, bench.clock, subject, turn.id, is_flood=is_flood)
+            said = deliveries.queue(tx, bench.clock, bench.ids, turn_id=turn.id, language="en", text="Hot.", priority=9)
+            return said.id
+
+        return await bench.database.transaction(work)
+
+    async def sound(self, delivery_id: str, *, receipt_after_s: float = 1.0) -> None:
+        bench = self.bench
+        bench.clock.advance(1)
+        await bench.database.transaction(lambda tx: deliveries.begin(tx, delivery_id))
+        first = bench.clock.monotonic_ns()
+        bench.clock.advance(receipt_after_s)
+        await bench.database.transaction(lambda tx: deliveries.finish(tx, bench.clock, delivery_id, first_audio_mono_ns=first))
+
+    async def known_to(self, door: Door) -> Callable[[], Awaitable[list[str]]]:
+        """Let somebody speak or type; return how to ask what they may have meant."""
+        self.bench.clock.advance(1)
+        self.inputs += 1
+        heard = await given_admission(self.bench, f"input:{self.inputs}", door=door)
+
+        async def known() -> list[str]:
+            found = await self.bench.database.transaction(lambda tx: alarms.told_before(tx, heard.id))
+            return [alarm.activation_id for alarm in found]
+
+        return known
+
+
+@pytest.mark.req("F7")
+async def test_who_speaks_knows_what_was_heard_and_who_types_what_was_raised(bench: Bench) -> None:
+    teller = Teller(bench)
+    first, second = await teller.hot("17"), await teller.hot("18")
+    await teller.sound(await teller.say(first))
+    waiting = await teller.say(second)
+    spoken, typed = await teller.known_to(Door.VOICE), await teller.known_to(Door.CONSOLE)
+    assert (await spoken(), await typed()) == ([first], [first, second])
+    await teller.sound(waiting)
+    assert await spoken() == [first]  # it was heard after they had spoken
+    assert await (await teller.known_to(Door.VOICE))() == [first, second]
+    await teller.sound(await teller.say(first))  # told again
+    assert await (await teller.known_to(Door.VOICE))() == [second, first]
+    assert await (await teller.known_to(Door.CONSOLE))() == [first, second]
+
+
+@pytest.mark.req("F7")
+async def test_what_could_not_be_said_was_not_heard_and_what_somebody_acknowledged_is_known(bench: Bench) -> None:
+    teller = Teller(bench)
+    hot = await teller.hot("17")
+    failed = await teller.say(hot)
+    await bench.database.transaction(lambda tx: deliveries.begin(tx, failed))
+    await bench.database.transaction(lambda tx: deliveries.fail(tx, bench.clock, failed, why="no voice"))
+    assert await (await teller.known_to(Door.VOICE))() == []
+    await acknowledge(bench, hot, "maria")
+    assert await (await teller.known_to(Door.VOICE))() == [hot]
+
+
+@pytest.mark.req("F7")
+async def test_a_floods_words_tell_of_those_that_were_in_it_then(bench: Bench) -> None:
+    teller = Teller(bench)
+    early = [await teller.hot(activation) for activation in ("17", "18")]
+
+    def work(tx: Transaction) -> str:
+        session = sessions.open_for(tx, bench.clock, bench.ids, "asset:motor_3")
+        flood = floods.open_flood(tx, bench.clock, bench.ids, session_id=session, lane="asset:motor_3")
+        floods.add(tx, bench.clock, flood.id, early)
+        return flood.id
+
+    flood = await bench.database.transaction(work)
+    words = await teller.say(flood, is_flood=True)
+    late = await teller.hot("19")
+    await bench.database.transaction(lambda tx: floods.add(tx, bench.clock, flood, [late]))
+    assert await (await teller.known_to(Door.VOICE))() == []
+    await teller.sound(words)
+    assert await (await teller.known_to(Door.VOICE))() == early
+    await teller.sound(await teller.say(flood, is_flood=True))
+    assert await (await teller.known_to(Door.VOICE))() == [*early, late]
+
+
+@pytest.mark.req("F7")
+async def test_one_whose_end_was_lost_is_closed_in_a_persons_name(bench: Bench) -> None:
+    await apply(bench, RAISED, AlarmState.UNACKNOWLEDGED)
+    closed = await bench.database.transaction(lambda tx: alarms.close(tx, bench.clock, KEY, "maria", "the gateway was replaced"))
+    assert (closed.state, closed.cleared_utc, closed.revision) == (AlarmState.NORMAL, bench.clock.utc(), 2)
+    assert closed.acknowledged_by is None
+    payload = json.loads((await bench.one("SELECT payload FROM operation WHERE kind = 'alarm.closed'"))["payload"])
+    assert (payload["by"], payload["reason"], payload["state"]) == ("maria", "the gateway was replaced", "normal")
+    with pytest.raises(Refused):
+        await bench.database.transaction(lambda tx: alarms.close(tx, bench.clock, "nobody:knows:1", "maria", "why"))

@@ -47,7 +47,7 @@ class Desk:
         box = Toolbox(
             [
                 Say(bench.clock, bench.ids), CreateWorkOrder(bench.clock), ListAlarms(PLANT, wording, bench.clock),
-                AcknowledgeAlarm(self.rooms.handling, wording), ResetAlarm(self.rooms.handling, wording),
+                AcknowledgeAlarm(self.rooms.handling, PLANT, wording), ResetAlarm(self.rooms.handling, PLANT, wording),
                 ShelveAlarm(self.rooms.inhibitions), UnshelveAlarm(self.rooms.inhibitions),
             ]
         )  # fmt: skip
@@ -55,9 +55,11 @@ class Desk:
         found = await bench.database.transaction(lambda tx: actions.of_turn(tx, turn.id))
         return outcome, {a.step_id: a.result for a in found}
 
-    async def raise_alarm(self, alarm_id: str, value: float | None = None, change: AlarmChange = AlarmChange.RAISED) -> str:
+    async def raise_alarm(
+        self, alarm_id: str, value: float | None = None, change: AlarmChange = AlarmChange.RAISED, activation: str = "1"
+    ) -> str:
         unit = "degC" if value is not None else ""
-        event = AlarmEvent("plc", alarm_id, "1", change, value, unit, None)
+        event = AlarmEvent("plc", alarm_id, activation, change, value, unit, None)
         state = AlarmState.UNACKNOWLEDGED
         if change is AlarmChange.CLEARED:
             known = await self.bench.database.transaction(lambda tx: alarms.by_activation(tx, event.activation_id))
@@ -75,6 +77,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 LIST = Step("alarms", "list_alarms", {})
+SAY_LIST = Step("answer", "say", {"text": "{steps.alarms.sentence}"})
 ACKNOWLEDGE = Step("ack", "acknowledge_alarm", {})
 
 
@@ -132,6 +135,41 @@ async def test_alarms_are_told_most_urgent_first_with_their_value_and_state(desk
     assert "3号电机跳闸，未确认和3号电机过热，94.2摄氏度，未确认" in results["alarms"]["sentence"]
 
 
+@pytest.mark.req("F6", "T9")
+async def test_hundreds_of_alarms_are_listed_acknowledged_and_reset_by_number(desk: Desk) -> None:
+    for number in range(600):
+        await desk.raise_alarm("motor_3_hot", 94.2, activation=str(number))
+    urgent = await desk.raise_alarm("motor_3_trip")
+    _, results = await desk.run(LIST, SAY_LIST)
+    listed = results["alarms"]
+    assert (listed["count"], len(listed["alarms"]), listed["alarms"][0]["activation"]) == (601, 20, urgent)
+    (spoken,) = await desk.bench.rows("SELECT text FROM delivery")
+    assert spoken["text"].startswith("601 alarms: Motor 3 tripped, not acknowledged, ")
+    _, results = await desk.run(ACKNOWLEDGE)
+    done = results["ack"]
+    assert (done["count"], done["sentence"], len(done["activations"])) == (601, "601 alarms acknowledged.", 20)
+    assert await desk.bench.rows("SELECT 1 FROM alarm WHERE state <> 'acknowledged'") == []
+    await desk.bench.database.transaction(lambda tx: tx.execute("UPDATE alarm SET state = 'latched'"))
+    _, results = await desk.run(Step("reset", "reset_alarm", {}))
+    assert (results["reset"]["count"], len(results["reset"]["activations"])) == (601, 20)
+
+
+@pytest.mark.req("F7")
+async def test_the_alarm_is_one_alarm_and_the_reply_names_it(desk: Desk) -> None:
+    hot = await desk.raise_alarm("motor_3_hot", 94.2)
+    trip = await desk.raise_alarm("motor_3_trip")
+    last = Step("ack", "acknowledge_alarm", {"only_last": True})
+    _, results = await desk.run(last)
+    assert (results["ack"]["activations"], results["ack"]["sentence"]) == ([trip], "Acknowledged: Motor 3 tripped.")
+    _, results = await desk.run(last, language="zh")
+    assert (results["ack"]["activations"], results["ack"]["sentence"]) == ([hot], "已确认：3号电机过热，94.2摄氏度。")
+    _, results = await desk.run(last)
+    assert results["ack"]["sentence"] == "There is nothing to acknowledge."
+    await desk.bench.database.transaction(lambda tx: tx.execute("UPDATE alarm SET state = 'latched'"))
+    _, results = await desk.run(Step("reset", "reset_alarm", {"only_last": True}))
+    assert (results["reset"]["activations"], results["reset"]["sentence"]) == ([trip], "Reset: Motor 3 tripped.")
+
+
 @pytest.mark.req("F6", "F7")
 async def test_acknowledging_is_bound_to_activation_and_person(desk: Desk) -> None:
     _, results = await desk.run(ACKNOWLEDGE)
@@ -168,7 +206,7 @@ async def test_only_what_had_been_raised_when_the_person_spoke_is_acknowledged(d
         desk.bench.database, desk.bench.clock, desk.bench.ids, [ACKNOWLEDGE], turn_id="tr_said", context={"by": "anna"}
     )
     trip = await desk.raise_alarm("motor_3_trip")  # raised while the sentence was on its way
-    box = Toolbox([AcknowledgeAlarm(desk.rooms.handling, phrasing())])
+    box = Toolbox([AcknowledgeAlarm(desk.rooms.handling, PLANT, phrasing())])
     bench = desk.bench
     await Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing()).run(spoken)
     rows = await bench.rows("SELECT activation_id, state FROM alarm ORDER BY seq")
@@ -226,7 +264,10 @@ async def test_latched_alarms_are_reset_by_whoever_says_so(desk: Desk) -> None:
     assert "Motor 3 is too hot, 94.2 degrees Celsius, gone but latched" in results["alarms"]["sentence"]
     reset = Step("reset", "reset_alarm", {})
     _, results = await desk.run(reset, by="anna")
-    assert (results["reset"]["activations"], results["reset"]["sentence"]) == ([hot], "One alarm reset.")
+    assert (results["reset"]["activations"], results["reset"]["sentence"]) == (
+        [hot],
+        "Reset: Motor 3 is too hot, 94.2 degrees Celsius.",
+    )
     payload = json.loads((await bench.one("SELECT payload FROM operation WHERE kind = 'alarm.reset'"))["payload"])
     assert (payload["by"], payload["state"]) == ("anna", "normal")
     _, results = await desk.run(reset)

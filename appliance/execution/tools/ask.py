@@ -65,7 +65,7 @@ class Ask:
             language=call.language,
             lead=arguments.lead,
             text=arguments.question,
-            priority=urgency_of(call.context),
+            priority=urgency_of(call.context, is_first=not deliveries.has_words(tx, call.turn_id)),
         )
         confirmation = confirmations.ask(
             tx,

@@ -20,6 +20,7 @@ from appliance.contracts.tool import (
     ToolCall,
     ToolContract,
 )
+from appliance.execution.alarm_words import MOST_NAMED, words_for
 from appliance.execution.fields import Fields
 from appliance.store import alarms, inhibitions
 
@@ -46,8 +47,9 @@ class LiveAlarm(Fields):
 
 
 class Result(Fields):
-    """``alarms``: most urgent first, oldest first among equals; what is held last. ``sentence`` says how many there are and names
-    the first. What means nothing by design, or is out of service, is none of them."""
+    """``count`` is of all; ``alarms`` are the first of them: most urgent first, oldest first among equals, what is held last.
+    ``sentence`` says how many there are and names the first three. What means nothing by design, or is out of service, is none
+    of them."""
 
     count: int
     sentence: str
@@ -77,8 +79,8 @@ class ListAlarms:
         held = inhibitions.strongest_of_all(tx, self._clock)
         live = [alarm for alarm in alarms.live(tx) if held.get(alarm.alarm_id) in (None, Inhibition.SHELVED)]
         live.sort(key=lambda alarm: (alarm.alarm_id in held, _URGENCY.get(alarm.priority, len(_URGENCY))))
-        told = [self._told(alarm, held.get(alarm.alarm_id), call.language) for alarm in live]
-        return {"count": len(told), "sentence": self._sentence(told, call.language), "alarms": told}
+        told = [self._told(alarm, held.get(alarm.alarm_id), call.language) for alarm in live[:MOST_NAMED]]
+        return {"count": len(live), "sentence": self._sentence(told, len(live), call.language), "alarms": told}
 
     def _told(self, alarm: Alarm, held: Inhibition | None, language: str) -> LiveAlarm:
         return LiveAlarm(
@@ -89,23 +91,12 @@ class ListAlarms:
             priority=alarm.priority,
             state=alarm.state,
             held=held,
-            text=self._text(alarm, language),
+            text=words_for(alarm, self._plant, self._wording, language),
         )
 
-    def _text(self, alarm: Alarm, language: str) -> str:
-        definition = self._plant.alarm_by_id.get(alarm.alarm_id)
-        if definition is None or language not in definition.text:  # raised under an older plant model
-            return alarm.alarm_id.replace("_", " ")
-        tag = self._plant.tag_by_key.get(definition.tag) if definition.tag else None
-        # A gateway's own unit is not spoken: it may have no words, or words that nobody here chose.
-        unit = tag.unit if tag is not None and alarm.unit == tag.unit else ""
-        quantity = {"value": alarm.value, "unit": unit, "decimals": tag.decimals if tag else None}
-        said = definition.text[language].replace("{value}", self._wording.spoken(quantity, language))
-        return said.strip().rstrip(".。!！")
-
-    def _sentence(self, told: Sequence[LiveAlarm], language: str) -> str:
+    def _sentence(self, told: Sequence[LiveAlarm], count: int, language: str) -> str:
         if not told:
             return self._wording.reply("alarms_none", language)
         parts = [self._wording.reply(f"alarm_{a.held or a.state}", language, alarm=a.text) for a in told[:_SPOKEN_ALARMS]]
-        name = "alarms_one" if len(told) == 1 else "alarms_many"
-        return self._wording.reply(name, language, count=len(told), alarms=parts)
+        name = "alarms_one" if count == 1 else "alarms_many"
+        return self._wording.reply(name, language, count=count, alarms=parts)

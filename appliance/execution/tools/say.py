@@ -63,6 +63,6 @@ class Say:
             language=call.language,
             lead=arguments.lead,
             text=arguments.text,
-            priority=urgency_of(call.context),
+            priority=urgency_of(call.context, is_first=not deliveries.has_words(tx, call.turn_id)),
         )
         return {"delivery": delivery.id}
