@@ -21,6 +21,9 @@ from appliance.contracts.operation import OperationLane
 from appliance.store import operations
 from tests.crash.ledger_script import ALARM
 
+MIGRATIONS = len(list((Path(operations.__file__).parent / "migrations").glob("*.sql")))
+"""Commits of a new database before anything else; each is one."""
+
 Kill = tuple[int, str]
 
 
@@ -170,7 +173,7 @@ def test_a_second_death_during_recovery(lives: Lives, commits: int) -> None:
 def test_a_turn_that_kills_its_process_is_suspended(lives: Lives) -> None:
     """The same commit kills every life: the third restart gives the turn up instead of trying for ever."""
     folder = lives.fresh()
-    first = (7, "after")  # 2 migrations, origin, taking over, admission, turn, plan
+    first = (MIGRATIONS + 5, "after")  # then: origin, taking over, admission, turn, plan
     assert lives.live(folder, first) is None
     for _ in range(2):
         # Then: origin, taking over, the alarm again, the turn resumed, and it dies.
