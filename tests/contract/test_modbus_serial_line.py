@@ -87,19 +87,6 @@ async def test_a_second_try_is_not_answered_by_the_first_however_late_that_comes
 
 
 @pytest.mark.req("F1")
-@pytest.mark.field("FC-F09", "FC-F10")
-async def test_a_unit_is_asked_again_as_soon_as_its_late_answer_came_and_others_meanwhile(tmp_path: Path) -> None:
-    async with line(tmp_path, timeout_s=0.5) as it:
-        assert await it.read(LIVE, 0) == 100
-        it.slave.delays_s = [0.7]
-        with pytest.raises(Unavailable):
-            await it.read(LATE, 1)
-        assert await it.read(LIVE, 2) == 102
-        async with asyncio.timeout(3):  # not the four time-outs of one that says nothing, though a silent unit has its pause
-            assert await it.read_when_due(LATE, 3) == 103
-
-
-@pytest.mark.req("F1")
 @pytest.mark.field("FC-F09")
 async def test_an_answer_after_the_request_was_given_up_is_not_taken_for_the_next(tmp_path: Path) -> None:
     async with line(tmp_path) as it:
