@@ -28,6 +28,8 @@ _LONGEST_MBAP_LENGTH = 254  # unit and the longest PDU
 _WRAPS_AT = 0xFFFF
 _MOST_UNREAD_BYTES = 512  # two of the longest RTU frames: what is left of a noisy line is no frame
 
+_CRC_BYTES = 2  # Modbus over serial line 1.02, section 2.5.1.2
+
 # Modbus over serial line 1.02, section 2.5.1.1: 3.5 characters of silence between frames, above 19,200 Bd always 1.75 ms.
 _FRAME_GAP_CHARACTERS, _BITS_A_CHARACTER, _SHORTEST_FRAME_GAP_S = 3.5, 11, 0.001_75
 
@@ -220,6 +222,9 @@ class Connection(asyncio.Protocol, asyncio.DatagramProtocol):
             used, device_id, _, pdu = self._framer.decode(self._buffer)
             if not used:
                 return
+            if pdu:  # pymodbus counts all that came as used, also a second frame behind this one
+                frame = bytes([device_id]) + pdu
+                used = self._buffer.index(frame) + len(frame) + _CRC_BYTES
             self._buffer = self._buffer[used:]
             if pdu:
                 self._arrived(device_id, 0, pdu)

@@ -126,3 +126,13 @@ async def test_a_silent_slave_costs_the_others_no_new_opening_of_the_line(tmp_pa
         assert [await it.read(LIVE, address) for address in range(3)] == [100, 101, 102]
         assert not it.link.is_device_online(LATE)
         assert open_handles(it.device) == 1
+
+
+@pytest.mark.req("F1")
+@pytest.mark.field("FC-F09", "FC-F10")
+async def test_a_unit_is_asked_again_as_soon_as_its_late_answer_came_and_others_meanwhile(tmp_path: Path) -> None:
+    async with line(tmp_path, timeout_s=0.5, retries=1) as it:
+        assert [await it.read(LIVE, 0), await it.read(LATE, 0)] == [100, 100]
+        it.slave.delays_s = [0.7]
+        async with asyncio.timeout(2):  # not the four time-outs of one that says nothing
+            assert await asyncio.gather(it.read(LATE, 1), it.read(LIVE, 2)) == [101, 102]
