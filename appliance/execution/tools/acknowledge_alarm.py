@@ -18,9 +18,8 @@ from appliance.contracts.tool import (
     ToolCall,
     ToolContract,
 )
-from appliance.execution.alarm_words import MOST_NAMED, words_for
+from appliance.execution.alarms_meant import Shown, account_of, known_to_speaker
 from appliance.execution.fields import Fields
-from appliance.store import alarms, turns
 
 _OPEN = (AlarmState.UNACKNOWLEDGED, AlarmState.RETURNED_UNACKNOWLEDGED)
 
@@ -69,19 +68,10 @@ class AcknowledgeAlarm:
         """
         by = str(call.context.get("by", "unknown"))
         done = [self._hands.acknowledge_in(tx, *shown, by=by) for shown in self._chosen(tx, call, arguments)]
-        name = {0: "acknowledged_none", 1: "acknowledged_one"}.get(len(done), "acknowledged_many")
-        said = {"alarm": words_for(done[0], self._plant, self._wording, call.language)} if len(done) == 1 else {}
-        return {
-            "count": len(done),
-            "sentence": self._wording.reply(name, call.language, count=len(done), **said),
-            "activations": [alarm.activation_id for alarm in done[:MOST_NAMED]],
-            "by": by,
-        }
+        return account_of(done, "acknowledged", self._plant, self._wording, call, by)
 
     @staticmethod
-    def _chosen(tx: Transaction, call: ToolCall, arguments: Arguments) -> Sequence[tuple[str, int | None]]:
+    def _chosen(tx: Transaction, call: ToolCall, arguments: Arguments) -> Sequence[Shown]:
         if arguments.activation is not None:
             return [(arguments.activation, arguments.revision)]
-        spoken = turns.by_id(tx, call.turn_id).admission_id
-        known = [(alarm.activation_id, None) for alarm in alarms.told_before(tx, spoken) if alarm.state in _OPEN]
-        return known[-1:] if arguments.only_last else known
+        return known_to_speaker(tx, call, _OPEN, only_last=arguments.only_last)
