@@ -27,7 +27,19 @@ class RequestKind(StrEnum):
     ALARM = "alarm"
     FLOOD = "flood"
     UTTERANCE = "utterance"
+    INTERJECTION = "interjection"  # about what is being done now ("stop that"): led beside the turn of its lane
     RESUME = "resume"
+
+
+class Arrival(StrEnum):
+    """How an input joins its lane (R1): wait, add to the running turn after its current step, or replace what is left of it.
+
+    With no turn running in the lane all three are the same.
+    """
+
+    QUEUE = "queue"
+    STEER = "steer"
+    REDIRECT = "redirect"
 
 
 class AdmissionStatus(StrEnum):
@@ -49,6 +61,7 @@ class Outcome(StrEnum):
 
 
 # Admission priorities: larger runs first. The article's examples: a production alarm is 9, a search 3.
+PRIORITY_INTERJECTION = 12
 PRIORITY_FLOOD = 10
 PRIORITY_ALARM = 9
 PRIORITY_RESUME = 8
@@ -66,6 +79,7 @@ class Request:
     dedupe_key: str
     payload: Mapping[str, Any]
     priority: int
+    arrival: Arrival = Arrival.QUEUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +103,7 @@ class Admission:
     admitted_mono_ns: int
     boot_id: str
     clock_synced: bool
+    arrival: Arrival = Arrival.QUEUE
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Channel(StrEnum):
 
     SPEECH = "speech"
     MQTT = "mqtt"
+    WEBHOOK = "webhook"
 
 
 class DeliveryStatus(StrEnum):
@@ -44,7 +45,7 @@ class Delivery:
 
     ``priority``: larger is said first. ``may_be_repeat`` marks a recovered attempt.
     A message of the channel MQTT has no words but a ``topic`` and a JSON object as ``payload``; ``retain``: the broker keeps it
-    as the topic's last.
+    as the topic's last. One of the channel WEBHOOK has a ``payload``, and its ``topic`` is the webhook's name in the settings.
     """
 
     id: str

@@ -30,6 +30,13 @@ class EffectDisposition(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Isolation(StrEnum):
+    """Where a tool runs: in the core's event loop, or in a process of its own that can be killed (S6)."""
+
+    CORE = "core"
+    PROCESS = "process"
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaContract:
     """Input and output models. The three lists are about ``arguments`` and are checked against its JSON Schema at load."""
@@ -69,7 +76,10 @@ class TelemetryContract:
 
 @dataclass(frozen=True, slots=True)
 class ToolContract:
-    """All four, plus dependencies and whether a call changes the world outside the ledger."""
+    """All four, plus dependencies and whether a call changes the world outside the ledger.
+
+    ``is_held``: refused while the appliance is on hold (R10), as everything with an effect is. ``isolation`` is where it runs.
+    """
 
     name: str
     description: str
@@ -79,6 +89,8 @@ class ToolContract:
     telemetry: TelemetryContract
     has_effect: bool
     dependencies: tuple[str, ...] = ()
+    is_held: bool = False
+    isolation: Isolation = Isolation.CORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +130,14 @@ class Tool(Protocol):
 
     async def run(self, call: ToolCall, arguments: Any) -> Mapping[str, Any]:
         """Do it once and return fields of the result model. Raises the contracts' errors."""
+        ...
+
+
+class GuardedTool(Protocol):
+    """A tool that is not READY at all times (S8)."""
+
+    def not_ready(self) -> str:
+        """Return why a call would be in vain now, in words fit to be spoken; empty when it is READY. Must be quick."""
         ...
 
 

@@ -37,6 +37,9 @@ class TurnEvent(StrEnum):
     FINISHED = "finished"
     FAILED = "failed"
     RESUMED = "resumed"
+    STEERED = "steered"
+    REDIRECTED = "redirected"
+    STOPPED = "stopped"
 
 
 S, E = TurnState, TurnEvent
@@ -58,6 +61,12 @@ TRANSITIONS: Mapping[tuple[TurnState, TurnEvent], TurnState] = {
     (S.CONFIRMING, E.ANSWERED): S.EXECUTING,
     (S.CONFIRMING, E.UNANSWERED): S.ABANDONED,
     (S.CONFIRMING, E.FAILED): S.FAILED,
+    (S.PLANNING, E.REDIRECTED): S.PLANNING,
+    (S.EXECUTING, E.STEERED): S.EXECUTING,
+    (S.EXECUTING, E.REDIRECTED): S.PLANNING,
+    (S.PLANNING, E.STOPPED): S.ABANDONED,
+    (S.EXECUTING, E.STOPPED): S.ABANDONED,
+    (S.CONFIRMING, E.STOPPED): S.ABANDONED,
 }
 del S, E
 

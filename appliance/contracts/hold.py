@@ -1,0 +1,24 @@
+"""The global hold: alarms are admitted and told, nothing is executed (R10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class HoldSource(StrEnum):
+    """What holds: a person's command, or the key switch at the machine. Each lets go of its own only."""
+
+    PERSON = "person"
+    KEY_SWITCH = "key_switch"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One hold as stored; in force until its source lets go."""
+
+    source: HoldSource
+    by: str
+    reason: str
+    began_utc: datetime
