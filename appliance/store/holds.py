@@ -37,9 +37,7 @@ def end(tx: Transaction, clock: Clock, source: HoldSource, *, by: str) -> bool:
 
 def in_force(tx: Transaction) -> list[Hold]:
     """Return the holds in force, oldest first; empty when work goes on."""
-    return [
-        Hold(HoldSource(row["source"]), row["by"], row["reason"], to_utc(row["began_utc"])) for row in tx.execute(IN_FORCE)
-    ]
+    return [Hold(HoldSource(row["source"]), row["by"], row["reason"], to_utc(row["began_utc"])) for row in tx.execute(IN_FORCE)]
 
 
 def require_none(tx: Transaction) -> None:
