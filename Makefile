@@ -7,7 +7,7 @@ BENCH ?= field
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-bench demo run test check lock requirements crash bench clean
+.PHONY: help setup setup-test setup-bench demo run test check lock requirements crash soak bench clean
 
 help:  ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,8 +37,11 @@ check: setup-test  ## Format, lint, types, import directions, tests
 	.venv/bin/lint-imports
 	$(RUN) -m pytest
 
-crash: setup-test  ## Only the tests that kill the core and start it again
-	@$(RUN) -m pytest tests/crash $(ARGS)
+crash: setup-test  ## Kill the core everywhere, cut its power, and look what is lost or done twice (ARGS=--quick for a sample)
+	@$(RUN) -m crash $(ARGS)
+
+soak: setup-test  ## Load the whole site and kill it for ten minutes; writes build/soak/soak.json (ARGS="--minutes 60")
+	@$(RUN) -m crash.soak $(ARGS)
 
 bench: setup-bench  ## Measure (BENCH=field); writes build/bench/<name>.json (ARGS=--quick for a short run)
 	@$(RUN) -m bench.$(BENCH) $(ARGS)

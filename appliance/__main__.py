@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         list_models=_list_models,
         find_models_dir=find_models_dir,
         plant=_plant,
+        walk_audit=_walk_audit,
     )
     return run_cli(actions, arguments)
 
@@ -55,6 +56,7 @@ def _run(folder: Path) -> int:
     import asyncio
     import os
 
+    from appliance.contracts.errors import Unavailable
     from appliance.data_folder import FILES_UMASK, first_fault, prepare_data_folder, storage_fault
     from appliance.foundation.log import start_logging
     from appliance.settings_last_good import settings_for_service
@@ -63,7 +65,13 @@ def _run(folder: Path) -> int:
     start_logging("info")
     settings = settings_for_service(folder, os.environ)
     start_logging(settings.log_level)
-    prepare_data_folder(settings.data_dir)
+    try:
+        prepare_data_folder(settings.data_dir)
+    except Unavailable as away:
+        from appliance.failed_start import tell_failed_start
+
+        asyncio.run(tell_failed_start(settings, away))
+        raise
     from appliance.app import serve
 
     try:
@@ -142,6 +150,24 @@ def _examine(folder: Path) -> Sequence[Mapping[str, Any]]:
     from appliance.settings_subject import subject_of
 
     return [asdict(finding) for finding in examine(subject_of(folder, os.environ), SystemClock())]
+
+
+def _walk_audit(data_dir: Path) -> Iterator[Mapping[str, Any]]:
+    """Verify the log of an appliance that does not run, with its lock held so that none starts meanwhile."""
+    from appliance.contracts.errors import Refused
+    from appliance.settings import DATABASE_FILE
+    from appliance.store.audit_check import walk_file
+    from appliance.store.lock import FileLock
+
+    path = data_dir / DATABASE_FILE
+    if not path.exists():
+        raise Refused(f"there is no ledger at {path}", cure="Name the data folder of an appliance: --data /var/lib/floorhand.")
+    lock = FileLock(path)
+    try:
+        for walked in walk_file(path):
+            yield walked.as_facts()
+    finally:
+        lock.release()
 
 
 def _list_models(folder: Path) -> Sequence[Mapping[str, Any]]:

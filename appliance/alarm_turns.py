@@ -110,7 +110,7 @@ class AlarmTurns:
     def _age(self, event: Any) -> dict[str, Any]:
         """Return for how long an alarm that is no news has been active, ready to be said; nothing when nobody knows."""
         age_s = event.get("active_for_s")
-        if event.get("is_state") and event.get("source_utc") and self.clock.is_synced:
+        if age_s is None and event.get("is_state") and event.get("source_utc") and self.clock.is_synced:
             age_s = (self.clock.utc() - datetime.fromisoformat(event["source_utc"])).total_seconds()
         if age_s is None or age_s < 0:
             return {}

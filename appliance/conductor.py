@@ -7,7 +7,11 @@ for it; planning makes a plan, which is data; execution runs the plan's steps, e
 delivery are steps of the plan: what a turn remembers and says is written in the same ledger. Sync carries the ledger's
 operations to the coordinator by itself.
 
-Which alarms get a turn of their own, and which are told together in a flood, is ``alarm_turns``'s matter.
+Interjections ("stop that", "what are you doing") are led beside all this, past busy lanes, as turns of their own.
+
+Parts of the conductor have files of their own: ``alarm_turns`` (which alarms get a turn), ``turn_planning`` (a plan and its
+guards), ``joining`` (what is added to a running turn), ``bells`` (how a running turn hears of a stop), ``lanes`` (and draining),
+``words``.
 
 After a crash nothing here needs to know: ``admission.recovery`` admits a successor for every turn that was under way, and
 ``_go_on_with`` goes on where the ledger says it stopped.
@@ -17,12 +21,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from appliance.admission.queue import AdmissionQueue
 from appliance.alarm_turns import AlarmTurns
+from appliance.bells import Bells
 from appliance.contracts.admission import (
     PRIORITY_RESUME,
     PRIORITY_UTTERANCE,
@@ -35,25 +40,35 @@ from appliance.contracts.admission import (
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.delivery import PRIORITY_ANSWER
 from appliance.contracts.effect import Confirmation
-from appliance.contracts.errors import FloorhandError, Malformed, OwnedElsewhere, Refused, Unavailable
-from appliance.contracts.plan import Intent, Plan
+from appliance.contracts.errors import FloorhandError, OwnedElsewhere, Unavailable
+from appliance.contracts.interrupt import Cause
+from appliance.contracts.plan import Intent
 from appliance.contracts.ports import Wording
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
 from appliance.coordination.availability import Availability
 from appliance.execution.runner import Runner
+from appliance.execution.stretch import RunOutcome
+from appliance.execution.toolbox import Toolbox
+from appliance.execution.turn_signal import TurnSignal
 from appliance.execution.urgency import urgency_of
 from appliance.foundation.log import current_turn
+from appliance.joining import Joining, heard
+from appliance.lanes import Lanes
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
 from appliance.session.questions import Questions
-from appliance.session.turns import Also, Turns
-from appliance.store import admissions, confirmations, deliveries
+from appliance.session.turns import Turns
+from appliance.store import admissions, deliveries, interrupts, stopping, turns
+from appliance.turn_planning import TurnPlanning
+from appliance.words import Words
 
 log = logging.getLogger(__name__)
 
 _LOOK_FOR_UNANSWERED_S = 30.0  # the limit is half an hour, so half a minute more does not matter
 _ASK_LEDGER_AGAIN_S = 1.0  # while the card is full or does not answer: a try that fails writes nothing
+_INTERJECTIONS_AT_ONCE = 4  # each is a few rows and a sentence; they are led beside the turns and never wait for one
+_CONTROL = "control:"  # the doors' prefix of the lane in which a speaker's interjections are led
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,7 @@ class Rooms:
     questions: Questions
     phrasebook: Phrasebook
     planner: Planner
+    toolbox: Toolbox
     runner: Runner
     wording: Wording
     availability: Availability
@@ -92,44 +108,70 @@ class Conductor:
         self._delivered = delivered
         self._beat = beat
         self._look_for_unanswered_s = look_for_unanswered_s
-        self._room_for = asyncio.Semaphore(sessions)
-        self._busy: set[str] = set()
-        self._running = 0
-        self.ended = asyncio.Condition()
+        self._words = Words(rooms.wording, rooms.clock, rooms.ids, language)
+        self._planning = TurnPlanning(
+            rooms.ledger, rooms.turns, rooms.alarms, rooms.planner, rooms.toolbox, rooms.availability, self._words
+        )
+        self._joining = Joining(rooms.ledger, rooms.turns, rooms.phrasebook, self._planning, self._words, rooms.clock)
+        self._room_for = {False: asyncio.Semaphore(sessions), True: asyncio.Semaphore(_INTERJECTIONS_AT_ONCE)}
+        self.bells = Bells(rooms.ledger)
+        """Service; its ``notify`` is to be called after each commit of the ledger."""
+        self.lanes = Lanes(rooms.queue.wake)
+        """What is led where; can be drained."""
+        self.ended = self.lanes.ended
         """Notified whenever a lane becomes free, and when questions were abandoned."""
 
     @property
     def running_turns(self) -> int:
         """Turns being led right now."""
-        return self._running
+        return self.lanes.led
 
     async def run_until(self, closing: asyncio.Event) -> None:
         """Take admissions and lead their turns. Once ``closing`` is set nothing new is taken, and this returns when the turns
         that run have ended. Cancellation interrupts them; the ledger knows them."""
         async with asyncio.TaskGroup() as group:
-            taking = group.create_task(self._take_all(group), name="taking admissions")
+            taking = [
+                group.create_task(self._take_all(group, interjections=False), name="taking admissions"),
+                group.create_task(self._take_all(group, interjections=True), name="taking interjections"),
+            ]
             await closing.wait()
-            taking.cancel()
+            for task in taking:
+                task.cancel()
 
-    async def _take_all(self, group: asyncio.TaskGroup) -> None:
+    async def _take_all(self, group: asyncio.TaskGroup, *, interjections: bool) -> None:
+        room_for = self._room_for[interjections]
         while True:
-            await self._room_for.acquire()
+            await room_for.acquire()
             try:
-                admission = await self._next()
-                while admission.lane in self._busy:  # an answer took the lane while the queue was looking
-                    admission = await self._next()
+                admission, is_talk = await self._next(interjections)
             except asyncio.CancelledError:
-                self._room_for.release()
+                room_for.release()
                 raise
             self._beat()
-            self._busy.add(admission.lane)
-            self._running += 1
-            group.create_task(self._lead(admission), name=f"turn {admission.id}")
+            self.lanes.begin(admission.id, admission.lane, is_talk=is_talk)
+            group.create_task(self._lead(admission, room_for), name=f"turn {admission.id}")
 
-    async def _next(self) -> Admission:
-        return await self._rooms.queue.next(self._busy, lambda: self._rooms.alarms.are_held)
+    async def _next(self, interjections: bool) -> tuple[Admission, bool]:
+        """Return the next admission that may be led now, and whether it is talk."""
+        queue, alarms = self._rooms.queue, self._rooms.alarms
+        while True:
+            admission = await queue.next(self.lanes.closed, lambda: alarms.are_held, interjections=interjections)
+            is_talk = not interjections and await self._is_talk(admission)
+            if self.lanes.is_busy(admission.lane):  # an answer took the lane while the queue was looking
+                continue
+            if is_talk and self.lanes.is_draining:
+                self.lanes.put_off(admission.lane)
+                continue
+            return admission, is_talk
 
-    async def _lead(self, admission: Admission) -> None:
+    async def _is_talk(self, admission: Admission) -> bool:
+        """Whether an admission is no alarm's: talk, and work that goes on after a restart, wait while the appliance drains."""
+        if admission.kind is RequestKind.RESUME and not admission.lane.startswith(_CONTROL):
+            rows = await self._rooms.ledger.fetch(turns.BY_ID, (str(admission.payload["turn_id"]),))
+            return not any(turns.to_turn(row).is_about_alarms for row in rows)
+        return admission.kind is RequestKind.UTTERANCE
+
+    async def _lead(self, admission: Admission, room_for: asyncio.Semaphore) -> None:
         """Lead an admission to its terminal record, whatever breaks on the way, and free its lane.
 
         Raises:
@@ -152,9 +194,8 @@ class Conductor:
                     log.error("turn.failed", extra={"admission": admission.id, "code": error.code, "why": error.message})
                     failure = error
         finally:
-            self._running -= 1
-            self._room_for.release()
-            await self._free(admission.lane)
+            room_for.release()
+            await self.lanes.end(admission.id, admission.lane)
 
     async def _go_on(self, admission: Admission) -> None:
         """Begin with an admission, or go on with the turn that it was started for already."""
@@ -168,22 +209,21 @@ class Conductor:
             case RequestKind.ALARM | RequestKind.FLOOD:
                 turn = await self._rooms.alarms.open(admission, self._language)
                 if turn is not None:
-                    await self._plan_and_run(turn, admission)
-            case RequestKind.UTTERANCE:
+                    await self._work(turn, admission)
+            case RequestKind.UTTERANCE | RequestKind.INTERJECTION:
                 await self._utterance(admission)
             case RequestKind.RESUME:
                 await self._go_on_with(await self._rooms.turns.resume(admission), admission)
 
     async def _go_on_with(self, turn: Turn, admission: Admission) -> None:
         """Plan a turn again if it has no plan yet, else run what is left of it."""
-        match turn.state:
-            case TurnState.PLANNING:
-                await self._plan_and_run(turn, admission)
-            case TurnState.EXECUTING:
-                await self._run(turn, admission)
-            case _:
-                # It had already ended or asks a question; only its admission was not closed yet.
-                await self._rooms.turns.close_admission(admission, Outcome.DONE)
+        if turn.state in turns.ACTIVE:
+            await self._work(turn, admission)
+            return
+        # It had already ended or asks a question; only its admission may not be closed yet.
+        known = (await self._rooms.ledger.fetch(admissions.STATE_OF, (admission.id,)))[0]
+        if known["status"] != AdmissionStatus.TERMINAL:
+            await self._rooms.turns.close_admission(admission, Outcome.DONE)
 
     async def _fail(self, admission: Admission, error: FloorhandError) -> None:
         """Leave a terminal record when a turn broke outside its plan, and say once that it did."""
@@ -195,22 +235,143 @@ class Conductor:
         language = turn.language if turn else str(admission.payload.get("language", self._language))
         spoken = PRIORITY_ANSWER if admission.door is Door.VOICE else admission.priority
         urgency = urgency_of(turn.context, is_first=True) if turn else spoken
-        also = self._saying("tool_failed", turn, language, urgency, why=error.message)
-        if turn is not None and turn.state in (TurnState.PLANNING, TurnState.EXECUTING):
+        also = self._words.saying("tool_failed", turn, language, urgency, why=error.message)
+        if turn is not None and turn.state in turns.ACTIVE:
             await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=error.message, also=also)
         else:
             await rooms.turns.close_admission(admission, Outcome.FAILED, also=also)
         self._delivered()
 
+    # speech and typing ----------------------------------------------------------------------------------------------
+    async def _utterance(self, admission: Admission) -> None:
+        """Understand a sentence: an answer goes to the question it answers, anything else becomes a plan."""
+        rooms, payload = self._rooms, admission.payload
+        language = str(payload["language"])
+        intent = rooms.phrasebook.understand(str(payload["text"]), language)
+        decided_mono_ns = rooms.clock.monotonic_ns()
+        intent = intent or Intent("not_understood", language, str(payload["text"]))
+        if intent.slots.get("that") and self.lanes.is_busy(admission.lane.removeprefix(_CONTROL)):
+            intent = replace(intent, name="stop_work", slots={})  # "cancel that" is about one's own work while there is some
+        if intent.name in ("confirm", "deny"):
+            verdict = await rooms.questions.meant_by(intent, admission)
+            if isinstance(verdict, Confirmation):
+                await self._answer(verdict, intent, admission, decided_mono_ns)
+                return
+            intent = Intent(verdict, language, intent.text)
+        await self._open_and_work(admission, intent, decided_mono_ns)
+
+    async def _answer(self, question: Confirmation, intent: Intent, admission: Admission, decided_mono_ns: int) -> None:
+        """Give a question its answer and go on with the turn that asked it."""
+        rooms = self._rooms
+        asker = await rooms.turns.load(question.turn_id)
+        if not await self.lanes.lead_once_free(asker.lane, admission.lane, lambda: rooms.questions.is_open(question)):
+            await self._open_and_work(admission, Intent("nothing_pending", intent.language, intent.text), decided_mono_ns)
+            return
+        try:
+            account = heard(admission, intent.name, rooms.clock, decided_mono_ns)
+            turn = await rooms.turns.answer(question.id, intent.name == "confirm", admission, heard=account)
+            await self._work(turn, admission)
+        finally:
+            if asker.lane != admission.lane:
+                await self.lanes.free(asker.lane)
+
+    async def _open_and_work(self, admission: Admission, intent: Intent, decided_mono_ns: int) -> None:
+        rooms = self._rooms
+        context: dict[str, Any] = {
+            "slots": dict(intent.slots),
+            "said": intent.text,
+            "by": admission.payload["by"],
+            "heard": heard(admission, intent.name, rooms.clock, decided_mono_ns),
+        }
+        turn = await rooms.turns.open(
+            admission,
+            language=intent.language,
+            intent=intent.name,
+            context=context,
+            offline=not rooms.availability.is_online,
+        )
+        await self._work(turn, admission)
+
+    # planning and execution -----------------------------------------------------------------------------------------
+    async def _work(self, turn: Turn, admission: Admission) -> None:
+        """Plan a turn, run its plan and let in what joins it, until it ends or waits for an answer."""
+        current_turn.set(turn.id)
+        with self.bells.of(turn) as signal:
+            going_on: Turn | None = turn
+            while going_on is not None:
+                turn = going_on
+                if turn.state is TurnState.PLANNING:
+                    planned = await self._planning.plan(turn, admission, signal)
+                    going_on = await self._heed(turn, admission, signal) if planned is None else planned
+                    if going_on.state is not TurnState.EXECUTING:
+                        self._delivered()  # it was said why
+                elif turn.state is TurnState.EXECUTING:
+                    outcome = await self._rooms.runner.run(turn, signal)
+                    self._beat()
+                    going_on = await self._after(outcome, turn, admission, signal)
+                else:
+                    going_on = None
+
+    async def _heed(self, turn: Turn, admission: Admission, signal: TurnSignal) -> Turn:
+        """Look what a turn that is being planned was rung for: a stop ends it, a redirect makes it another one."""
+        signal.answer()
+        stop = await self._rooms.ledger.transaction(lambda tx: interrupts.stop_of(tx, turn.id))
+        if stop is not None:
+            return await self._stop(turn, admission, stop.cause, stop.reason)
+        return await self._joining.take_up(turn, signal) if signal.steered else turn
+
+    async def _after(self, outcome: RunOutcome, turn: Turn, admission: Admission, signal: TurnSignal) -> Turn | None:
+        """Do what a run's end asks for; return the turn if it goes on."""
+        ending = self._rooms.turns.end
+        match outcome.kind:
+            case "steered":
+                turn = await self._joining.take_up(turn, signal)
+                self._delivered()
+                return turn
+            case "finished":
+                await ending(turn.id, TurnEvent.FINISHED, admission.id, Outcome.DONE)
+            case "waiting":
+                await ending(turn.id, TurnEvent.ASKED, admission.id, Outcome.DONE)
+            case "failed":
+                await ending(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=outcome.failure)
+            case "stopped":
+                await self._stop(turn, admission, outcome.cause or Cause.SYSTEM, outcome.reason)
+        return None
+
+    async def _stop(self, turn: Turn, admission: Admission, cause: Cause, reason: str) -> Turn:
+        """End a turn that was stopped. Who stopped it knows; what a watchdog of ours did is said."""
+        urgency = urgency_of(turn.context, is_first=False)
+        also = None if cause is Cause.USER else self._words.saying("stopped_by_system", turn, turn.language, urgency)
+        log.warning("turn.stopped", extra={"cause": str(cause), "why": reason})
+        ended = await self._rooms.turns.stop(turn.id, admission.id, cause, reason, also=also)
+        self._delivered()
+        return ended
+
+    async def stop_turn(self, turn_id: str, by: str, reason: str) -> Turn:
+        """Stop a turn in the name of a person; return it as it is once the wish is on disk.
+
+        Raises:
+            Refused: no such turn.
+        """
+        rooms = self._rooms
+        turn = await rooms.ledger.transaction(
+            lambda tx: stopping.stop(tx, rooms.clock, rooms.ids, turn_id, cause=Cause.USER, by=by, reason=reason)
+        )
+        self.bells.notify()
+        async with self.ended:
+            self.ended.notify_all()  # a question may have been closed that an answer waits to be given to
+        return turn
+
+    # what ends and begins beside the turns --------------------------------------------------------------------------
     async def tell_recovered(self, resumed: int, suspended: Sequence[Turn]) -> None:
         """Say, after a restart, that work goes on (once, however many restarts it took), and which work does not (R4)."""
         restarted = self._rooms.wording.reply("restarted", self._language)
 
         def queue(tx: Transaction) -> None:
             if resumed and not deliveries.is_waiting(tx, restarted):
-                self._saying("restarted", None, self._language, PRIORITY_RESUME)(tx)
+                self._words.saying("restarted", None, self._language, PRIORITY_RESUME)(tx)
             for turn in suspended:
-                self._saying("put_aside", turn, turn.language, PRIORITY_RESUME)(tx)
+                self._words.saying("put_aside", turn, turn.language, PRIORITY_RESUME)(tx)
 
         try:
             if resumed or suspended:
@@ -229,148 +390,4 @@ class Conductor:
                     self.ended.notify_all()
 
     def _say_abandoned(self, tx: Transaction, turn: Turn) -> None:
-        self._saying("unanswered", turn, turn.language, PRIORITY_UTTERANCE)(tx)
-
-    # speech and typing ----------------------------------------------------------------------------------------------
-    async def _utterance(self, admission: Admission) -> None:
-        """Understand a sentence: an answer goes to the question it answers, anything else becomes a plan."""
-        rooms, heard = self._rooms, admission.payload
-        language = str(heard["language"])
-        intent = rooms.phrasebook.understand(str(heard["text"]), language)
-        decided_mono_ns = rooms.clock.monotonic_ns()
-        if intent is not None and intent.name in ("confirm", "deny"):
-            verdict = await rooms.questions.meant_by(intent, admission)
-            if isinstance(verdict, Confirmation):
-                await self._answer(verdict, intent, admission, decided_mono_ns)
-                return
-            await self._open_and_run(admission, Intent(verdict, language, intent.text), decided_mono_ns)
-            return
-        await self._open_and_run(admission, intent or Intent("not_understood", language, str(heard["text"])), decided_mono_ns)
-
-    async def _answer(self, question: Confirmation, intent: Intent, admission: Admission, decided_mono_ns: int) -> None:
-        """Give a question its answer and go on with the turn that asked it."""
-        rooms = self._rooms
-        asker = await rooms.turns.load(question.turn_id)
-        if not await self._take(asker.lane, admission.lane, question):
-            await self._open_and_run(admission, Intent("nothing_pending", intent.language, intent.text), decided_mono_ns)
-            return
-        try:
-            heard = self._heard(admission, intent.name, decided_mono_ns)
-            turn = await rooms.turns.answer(question.id, intent.name == "confirm", admission, heard=heard)
-            await self._run(turn, admission)
-        finally:
-            if asker.lane != admission.lane:
-                await self._free(asker.lane)
-
-    async def _open_and_run(self, admission: Admission, intent: Intent, decided_mono_ns: int) -> None:
-        rooms = self._rooms
-        context: dict[str, Any] = {
-            "slots": dict(intent.slots),
-            "said": intent.text,
-            "by": admission.payload["by"],
-            "heard": self._heard(admission, intent.name, decided_mono_ns),
-        }
-        turn = await rooms.turns.open(
-            admission,
-            language=intent.language,
-            intent=intent.name,
-            context=context,
-            offline=not rooms.availability.is_online,
-        )
-        await self._plan_and_run(turn, admission)
-
-    def _heard(self, admission: Admission, intent: str, decided_mono_ns: int) -> dict[str, Any]:
-        """Account of one utterance: what was heard, what it was taken for and how long that took (within one boot)."""
-        ended_ns = admission.payload.get("speech_ended_mono_ns")
-        ms = None
-        if ended_ns is not None and admission.boot_id == self._rooms.clock.boot_id:
-            ms = round((decided_mono_ns - ended_ns) / 1e6, 1)
-        return {"admission": admission.id, "intent": intent, "ms": ms}
-
-    # planning and execution -----------------------------------------------------------------------------------------
-    async def _plan_and_run(self, turn: Turn, admission: Admission) -> None:
-        rooms = self._rooms
-        current_turn.set(turn.id)
-        try:
-            plan, also = await self._plan(turn)
-            turn = await rooms.turns.plan(turn, plan, also)
-            if also is not None:
-                rooms.alarms.announced()
-        except OwnedElsewhere:
-            raise
-        except (Refused, Malformed) as error:
-            also = self._saying("refused", turn, turn.language, urgency_of(turn.context, is_first=True), why=error.message)
-            await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.REFUSED, reason=error.message, also=also)
-            self._delivered()
-            return
-        await self._run(turn, admission)
-
-    async def _plan(self, turn: Turn) -> tuple[Plan, Also | None]:
-        """Ask planning for the turn's plan, and what is to be written with it. All it reads is on disk: it can be asked again."""
-        rooms = self._rooms
-        if "alarm" in turn.context or "flood" in turn.context:
-            return await rooms.alarms.plan(turn)
-        intent = Intent(turn.intent, turn.language, str(turn.context.get("said", "")), turn.context.get("slots", {}))
-        return rooms.planner.plan(intent, await self._surroundings()), None
-
-    async def _surroundings(self) -> Mapping[str, Any]:
-        """What an answer may need to know besides the sentence: what was said last, and which questions are open."""
-        rooms = self._rooms
-        last = await rooms.ledger.fetch(deliveries.LAST_SAID)
-        pending = await rooms.ledger.transaction(confirmations.pending)
-        return {
-            "last_said": f"{last[0]['lead']} {last[0]['text']}".strip() if last else "",
-            "pending": [question.question for question in pending],
-            "online": rooms.availability.is_online,
-        }
-
-    async def _run(self, turn: Turn, admission: Admission) -> None:
-        rooms = self._rooms
-        current_turn.set(turn.id)
-        outcome = await rooms.runner.run(turn)
-        self._beat()
-        match outcome.kind:
-            case "finished":
-                await rooms.turns.end(turn.id, TurnEvent.FINISHED, admission.id, Outcome.DONE)
-            case "waiting":
-                await rooms.turns.end(turn.id, TurnEvent.ASKED, admission.id, Outcome.DONE)
-            case "failed":
-                await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=outcome.failure)
-
-    def _saying(
-        self, reply: str, turn: Turn | None, language: str, priority: int, **values: str
-    ) -> Callable[[Transaction], None]:
-        """Return the work that queues one reply, for use inside another transaction."""
-        rooms = self._rooms
-        try:
-            text = rooms.wording.reply(reply, language, **values)
-        except Malformed:  # a language without phrases: better said in the appliance's own than not at all
-            language = self._language
-            text = rooms.wording.reply(reply, language, **values)
-        turn_id = turn.id if turn else None
-
-        def queue(tx: Transaction) -> None:
-            deliveries.queue(tx, rooms.clock, rooms.ids, turn_id=turn_id, language=language, text=text, priority=priority)
-
-        return queue
-
-    # lanes ----------------------------------------------------------------------------------------------------------
-    async def _take(self, lane: str, own: str, question: Confirmation) -> bool:
-        """Wait for the lane of a question's turn, which another turn may hold: one turn a lane, ever.
-
-        Returns False when the question was closed meanwhile; an answer that was meant for it goes to no other one.
-        """
-        async with self.ended:
-            while True:
-                if not await self._rooms.questions.is_open(question):
-                    return False
-                if lane == own or lane not in self._busy:
-                    self._busy.add(lane)
-                    return True
-                await self.ended.wait()
-
-    async def _free(self, lane: str) -> None:
-        async with self.ended:
-            self._busy.discard(lane)
-            self.ended.notify_all()
-        self._rooms.queue.wake()
+        self._words.saying("unanswered", turn, turn.language, PRIORITY_UTTERANCE)(tx)

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from appliance.contracts.admission import PRIORITY_CONSOLE, Admission, Outcome
+from appliance.contracts.admission import PRIORITY_CONSOLE, Admission, Arrival, Outcome
 from appliance.contracts.alarm_acts import AlarmActs
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.delivery import Delivery
 from appliance.contracts.errors import Refused
+from appliance.contracts.operating_acts import OperatingActs
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus, Reachability
 from appliance.contracts.reading import Reading
@@ -23,7 +24,7 @@ from appliance.execution.runner import Runner
 from appliance.foundation.supervisor import Degraded
 from appliance.intake.console_door import ConsoleDoor
 from appliance.session.turns import Turns
-from appliance.store import admissions, deliveries, effects
+from appliance.store import admissions, audit, deliveries, effects
 from appliance.version import VERSION
 
 _SEE_UNKNOWNS = "`floorhand unknowns list` shows what waits to be settled."
@@ -57,6 +58,7 @@ class RunningCore:
         turns: Turns,
         availability: Reachability,
         alarms: AlarmActs,
+        operating: OperatingActs,
         degraded: Degraded,
         ended: asyncio.Condition,
         delivered: Callable[[], None],
@@ -73,6 +75,7 @@ class RunningCore:
         self._turns = turns
         self._availability = availability
         self._alarms = alarms
+        self._operating = operating
         self._degraded = degraded
         self._ended = ended
         self._delivered = delivered
@@ -81,6 +84,11 @@ class RunningCore:
     def alarms(self) -> AlarmActs:
         """What may be asked about alarms."""
         return self._alarms
+
+    @property
+    def operating(self) -> OperatingActs:
+        """What may be asked of the appliance as a whole."""
+        return self._operating
 
     def status(self) -> Mapping[str, Any]:
         """Version, origin, epoch, readiness, what is degraded, and the facts of the parts."""
@@ -97,9 +105,16 @@ class RunningCore:
             **{name: tell() for name, tell in standing.facts.items()},
         }
 
-    async def ask(self, text: str, language: str, *, wait_s: float) -> Mapping[str, Any]:
-        """Admit a typed sentence and wait until its turn ends or asks, at most ``wait_s``."""
-        admitted = await self._door.admit(text, language, "console")
+    async def ask(
+        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE
+    ) -> Mapping[str, Any]:
+        """Admit a typed sentence and wait until its turn ends or asks, at most ``wait_s``.
+
+        Raises:
+            Refused: the key was used for something else.
+            Unavailable: too much waits already.
+        """
+        admitted = await self._door.admit(text, language, "console", key=key, arrival=arrival)
         row = await self._until_terminal(admitted.admission.id, wait_s)
         turn_id = row["turn_id"]
         turn = await self._turns.load(turn_id) if turn_id else None
@@ -154,7 +169,7 @@ class RunningCore:
         return [self._shown(readings[key]) for key in wanted]
 
     def _shown(self, reading: Reading) -> Mapping[str, Any]:
-        tag, age_s = self._plant.tag_by_key[reading.tag], reading.age_s(self._clock.utc())
+        tag, age_s = self._plant.tag_by_key[reading.tag], reading.age_s(self._clock)
         return {
             "key": reading.tag,
             "value": reading.value,
@@ -193,6 +208,7 @@ class RunningCore:
             found = admissions.by_id(tx, identity)
             if found.status != "unknown":
                 raise Refused(f"{identity} is {found.status}, not unknown", id=identity, cure=_SEE_UNKNOWNS)
+            audit.note(tx, self._clock, "unknown_settled", identity, {"by": by, "verdict": verdict, "note": note})
             return admissions.settle(tx, self._clock, identity, Outcome.INTERRUPTED, by=by)
 
         done = await self._ledger.transaction(work)

@@ -6,15 +6,16 @@ import errno
 import os
 from pathlib import Path
 
-from appliance.contracts.errors import ConfigError, FloorhandError, StorageFullError
+from appliance.contracts.errors import ConfigError, FloorhandError, StorageFullError, Unavailable
 from appliance.settings import APPLIANCE_FILE
 
 FOLDER_MODE = 0o750  # the group is the technicians'; what is said and heard is nobody else's
 FILES_UMASK = 0o027  # the same for what is made inside, as systemd/floorhand.service says too
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_AILING = frozenset({errno.EROFS, errno.EIO})  # a disk that fails is often mounted read-only; a repaired one is not
 _UNUSABLE = frozenset(
-    {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
+    {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
 )  # what trying again does not change
 
 
@@ -24,6 +25,7 @@ def prepare_data_folder(folder: Path) -> None:
     Raises:
         ConfigError: it cannot be made or written.
         StorageFullError: there is no room for it.
+        Unavailable: its file system is read-only, as after an error of the disk, or does not answer.
     """
     try:
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -42,6 +44,9 @@ def storage_fault(error: OSError, folder: Path) -> FloorhandError | None:
         full = str(error.filename or folder)
         return StorageFullError(f"no room left for {full}", file=full)
     place = Path(os.fsdecode(error.filename or ""))
+    if error.errno in _AILING:
+        message = f"the folder {folder} cannot be written now: {os.strerror(error.errno or 0)}"
+        return Unavailable(message, retry_after_s=30.0, file=str(folder), cure="Have the disk looked at; `dmesg` says more.")
     is_ours = place.is_relative_to(folder) or (place.is_absolute() and folder.is_relative_to(place))
     if error.errno not in _UNUSABLE or not is_ours:
         return None

@@ -14,18 +14,24 @@ from pathlib import Path
 
 from appliance.admission.recovery import Recovered, take_over
 from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.delivery import PRIORITY_ANNOUNCEMENT
 from appliance.contracts.errors import ConfigError, Corrupt, Unavailable
+from appliance.contracts.store import Transaction
 from appliance.foundation.id_source import SystemIds
+from appliance.foundation.machine_identity import fingerprint
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
+from appliance.ledger_standing import LedgerStanding
 from appliance.memory.embedder import choose_embedder
 from appliance.memory.memory import Memory
 from appliance.memory.procedural import ProcedureRepository
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.playbooks import Playbooks
+from appliance.session.lifespan import longest_s
 from appliance.settings import Settings
-from appliance.store import operations
+from appliance.store import damage, deliveries, identities, operations, salvage, salvages, witness
 from appliance.store.database import Database
+from appliance.store.reserve import RESERVE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ class Opened:
     ids: IdSource
     degraded: Degraded
     ledger: Database
+    standing: LedgerStanding
     recovered: Recovered
     phrasebook: Phrasebook
     playbooks: Playbooks
@@ -50,20 +57,30 @@ class Opened:
 
 
 async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) -> Opened:
-    """Open the ledger and take it over, then read phrases, playbooks and memories. ``stack`` closes them in reverse."""
+    """Open the ledger and take it over, then read phrases, playbooks and memories. ``stack`` closes them in reverse.
+
+    A damaged ledger is salvaged first. Raises as :meth:`Database.open` and :func:`appliance.store.salvage.mend`.
+    """
     clock = SystemClock()
     ids = SystemIds(clock)
     degraded = Degraded()
     if settings.config_fault:
         degraded.mark("config", settings.config_fault)
     settings.data_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
-    ledger = await stack.enter_async_context(_open_ledger(settings.database, clock))
     origin = settings.sync.device or settings.origin
-    await ledger.transaction(lambda tx: operations.set_origin(tx, clock, origin))
-    recovered = await take_over(ledger, clock, ids, ids.mint("core"), os.getpid())
+    ledger = await stack.enter_async_context(_open_ledger(settings.database, clock, origin))
+    machine = await asyncio.to_thread(fingerprint)
+    witnessed_epoch = await asyncio.to_thread(witness.read, ledger.path)
+    await ledger.transaction(lambda tx: _look_whose(tx, clock, origin, machine, witnessed_epoch))
+    recovered = await take_over(ledger, clock, ids, ids.mint("core"), os.getpid(), turn_limit_s=longest_s(settings.session))
+    ledger.own(recovered.ownership.epoch)
+    await asyncio.to_thread(witness.write, ledger.path, recovered.ownership.epoch)
+    standing = LedgerStanding(ledger, clock, degraded, machine)
+    await standing.load()
 
     phrasebook = await asyncio.to_thread(Phrasebook.load, settings.phrases_dir, settings.plant)
     await asyncio.to_thread(phrasebook.prepare)
+    await ledger.transaction(lambda tx: _queue_words(tx, clock, ids, settings.language, phrasebook))
     procedures = ProcedureRepository(settings.data_dir / "procedures", clock)
     playbooks = await _open_playbooks(procedures, settings, degraded, stack)
     embedder, missing = choose_embedder(settings.memory)
@@ -74,7 +91,23 @@ async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) 
     incidents = settings.folder / "incidents.yaml"
     if incidents.exists():
         await memory.seed(incidents, settings.plant.site)
-    return Opened(settings, clock, ids, degraded, ledger, recovered, phrasebook, playbooks, procedures, memory)
+    return Opened(settings, clock, ids, degraded, ledger, standing, recovered, phrasebook, playbooks, procedures, memory)
+
+
+def _look_whose(tx: Transaction, clock: Clock, origin: str, machine: str, witnessed_epoch: int) -> None:
+    """See before ownership is taken whose ledger this is, and that nothing goes on of which rows are missing."""
+    operations.set_origin(tx, clock, origin)
+    salvages.stop_what_was_under_way(tx, clock)
+    identities.compare(tx, clock, machine, witnessed_epoch)
+
+
+def _queue_words(tx: Transaction, clock: Clock, ids: IdSource, language: str, book: Phrasebook) -> None:
+    """Have it said that the ledger was damaged, once, and that it may be a copy, at every start until somebody adopts it."""
+    names = ["ledger_salvaged"] if salvages.take_untold(tx, clock) else []
+    names += ["machine_changed"] if identities.is_in_doubt(tx) else []
+    for name in names:
+        text, priority = book.replies(language)[name], PRIORITY_ANNOUNCEMENT["high"]
+        deliveries.queue(tx, clock, ids, turn_id=None, language=language, text=text, priority=priority)
 
 
 async def _open_playbooks(
@@ -94,8 +127,17 @@ async def _open_playbooks(
 
 
 @contextlib.asynccontextmanager
-async def _open_ledger(path: Path, clock: Clock) -> AsyncIterator[Database]:
-    database = await Database.open(path, clock)
+async def _open_ledger(path: Path, clock: Clock, origin: str) -> AsyncIterator[Database]:
+    async def attempt() -> Database:
+        return await Database.open(
+            path, clock, reserve_bytes=RESERVE_BYTES, prepare=lambda file: salvage.mend(file, clock, origin)
+        )
+
+    try:
+        database = await attempt()
+    except Corrupt as error:  # what the look before it did not reach
+        await asyncio.to_thread(damage.suspect, path, error.message)
+        database = await attempt()
     try:
         yield database
     finally:

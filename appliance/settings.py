@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from appliance.alarms.settings import AlarmSettings
 from appliance.contracts.plant import Plant
+from appliance.delivery.settings import MOST_WEBHOOKS, WebhookName, WebhookSettings
 from appliance.memory.settings import MemorySettings
 from appliance.session.settings import SessionSettings
 from appliance.settings_faults import ConfigFaults, note_faults
@@ -78,6 +79,9 @@ class ApplianceSettings(_Frozen):
     mqtt: MqttSettings
     voice: VoiceSettings
     sync: SyncSettings
+    webhooks: dict[WebhookName, WebhookSettings] = Field(
+        default_factory=dict, max_length=MOST_WEBHOOKS, description="name -> where alarms are posted to"
+    )
     gpio: GpioSettings = GpioSettings()
 
     @model_validator(mode="after")

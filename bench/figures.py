@@ -14,16 +14,21 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A bound that a figure should keep: ``value`` at most ``at_most``."""
+    """A bound that a figure should keep: ``value`` at most ``bound``, or at least."""
 
     value: float
-    at_most: float
+    bound: float
     says: str
+    is_least: bool = False
 
     @property
     def is_met(self) -> bool:
         """Whether the figure keeps the bound."""
-        return self.value <= self.at_most
+        return self.value >= self.bound if self.is_least else self.value <= self.bound
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the value and its bound."""
+        return {"value": self.value, "at_least" if self.is_least else "at_most": self.bound, "says": self.says}
 
 
 @dataclass(slots=True)
@@ -41,8 +46,12 @@ class Findings:
         return self.ratios[name]
 
     def reach(self, name: str, value: float, at_most: float, says: str) -> None:
-        """Note a bound, in words ``says``, and whether it is kept."""
+        """Note an upper bound, in words ``says``, and whether it is kept."""
         self.reaches[name] = Reach(round(value, 3), at_most, says)
+
+    def reach_least(self, name: str, value: float, at_least: float, says: str) -> None:
+        """Note a lower bound, in words ``says``, and whether it is kept."""
+        self.reaches[name] = Reach(round(value, 3), at_least, says, is_least=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return figures at the top level, then ``ratios``, ``reaches`` (name to whether it is met) and what explains them."""
@@ -50,9 +59,7 @@ class Findings:
             **self.figures,
             "ratios": self.ratios,
             "reaches": {name: reach.is_met for name, reach in self.reaches.items()},
-            "reach_details": {
-                name: {"value": reach.value, "at_most": reach.at_most, "says": reach.says} for name, reach in self.reaches.items()
-            },
+            "reach_details": {name: reach.to_json() for name, reach in self.reaches.items()},
             "missing": self.missing,
         }
 
@@ -68,7 +75,8 @@ def print_findings(title: str, findings: Findings) -> None:
     console = Console(soft_wrap=True)
     table = Table(title=title, show_header=False)
     for name, value in _flat(findings.figures):
-        table.add_row(name, f"{value:,.10g}" if isinstance(value, int | float) else str(value))
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        table.add_row(name, f"{value:,.10g}" if is_number else str(value).lower() if isinstance(value, bool) else str(value))
     table.add_section()
     for name, ratio in findings.ratios.items():
         table.add_row(name, f"{ratio:g} x")

@@ -6,16 +6,14 @@ import os
 import platform
 import sqlite3
 import subprocess
-from importlib.metadata import version
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from appliance.version import VERSION
-
-_LIBRARIES = ("pymodbus", "paho-mqtt", "psutil")
-_DEBIAN = ("mosquitto", "libmodbus5")
 
 
 def describe_machine() -> dict[str, Any]:
@@ -29,14 +27,14 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def describe_versions() -> dict[str, str]:
-    """Return the versions of everything that was measured or measured with."""
+def describe_versions(libraries: Iterable[str], debian: Iterable[str] = ()) -> dict[str, str]:
+    """Return the versions of everything that was measured or measured with: Python packages and Debian's."""
     return {
         "floorhand": VERSION,
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
-        **{name: version(name) for name in _LIBRARIES},
-        **{name: _debian_version(name) for name in _DEBIAN},
+        **{name: _version(name) for name in libraries},
+        **{name: _debian_version(name) for name in debian},
     }
 
 
@@ -54,6 +52,13 @@ def _cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or "unknown"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _debian_version(package: str) -> str:

@@ -73,7 +73,7 @@ class Site:
         plc_password.write_text(users["plc"], encoding="ascii")
         self.plant = Child(
             "plant",
-            [sys.executable, "-m", "drivers.sim", "--plant", str(CONFIG / "plant.yaml"), "--port", "0",
+            [sys.executable, "-m", "drivers.sim", "--plant", str(self.config / "plant.yaml"), "--port", "0",
              "--mqtt-port", str(self.broker.port), "--mqtt-user", "plc", "--mqtt-password-file", str(plc_password)],
             self.logs / "plant.log",
         )  # fmt: skip

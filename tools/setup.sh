@@ -11,6 +11,7 @@ locks="-r requirements/run.txt"
 if [ "$group" = test ]; then
     packages="$packages systemd" # systemd-analyze checks the unit file
     packages="$packages gcc libc6-dev libmodbus-dev socat openssl" # independent Modbus server, serial lines, certificates
+    packages="$packages fuse3" # a file system that forgets what was not synced
     locks="$locks -r requirements/test.txt"
 elif [ "$group" = bench ]; then
     packages="$packages gcc libc6-dev libmodbus-dev" # the independent Modbus server that is measured against is compiled

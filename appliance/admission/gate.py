@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from appliance.contracts.admission import PRIORITY_ALARM, Admission, Admitted, Request
+from appliance.contracts.admission import PRIORITY_ALARM, Admission, Admitted, Request, RequestKind
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.errors import Refused, Unavailable
+from appliance.contracts.errors import Refused, StorageFullError, Unavailable
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.canonical import digest
-from appliance.store import admissions, audit
+from appliance.store import admissions, audit, sessions
 
 QUEUE_LIMIT = 256  # inputs waiting; people at one line make a few a minute, so more than this is a fault upstream
+LANE_LIMIT = 32  # of them in one lane, an eighth: one user who does not stop leaves room for the others
+INTERJECTION_LIMIT = 32  # each is led at once, so a few wait at most; more is a fault upstream
+SESSION_LIMIT = 800  # requirements S9
+_LANE_DRAINS_PER_S = 1.0  # one turn at a time in a lane, of about a second
+_QUEUE_DRAINS_PER_S = 16.0  # and by default so many lanes at once
+_SESSION_ENDS_IN_S = 60.0  # sessions are looked through about that often for those that nobody goes on with
 
 
 class Gate:
@@ -24,34 +30,39 @@ class Gate:
         ids: IdSource,
         limit: int = QUEUE_LIMIT,
         notify: Callable[[], None] = lambda: None,
+        *,
+        lane_limit: int = LANE_LIMIT,
+        session_limit: int = SESSION_LIMIT,
+        refuses_talk: Callable[[], str] = lambda: "",
     ) -> None:
+        """``refuses_talk`` says why nothing below alarms is taken at present, and nothing while it is. It is asked in a
+        transaction, by the thread that writes."""
         self._ledger = ledger
         self._clock = clock
         self._ids = ids
         self._limit = limit
         self._notify = notify
+        self._lane_limit = lane_limit
+        self._session_limit = session_limit
+        self._refuses_talk = refuses_talk
 
     async def admit(self, request: Request, also: Callable[[Transaction, Admission], None] | None = None) -> Admitted:
         """Return once the request is on disk. ``also`` runs in the same transaction, for new admissions only.
 
-        The same key with the same payload is the same admission, whatever has become of it, and never finds the queue full.
-        Alarms may fill a second queue length, so that talk cannot keep them out.
+        The same key with the same payload and arrival is the same admission, whatever has become of it, and never finds the
+        queue full. Alarms may fill a second queue length, so that talk cannot keep them out.
 
         Raises:
             Refused: the duplicate key is known with other content; it is in the audit log.
-            Unavailable: the queue is full; whoever sent it keeps it and offers it again.
+            Unavailable: the queue, the lane or the house is full; whoever sent it keeps it and offers it again.
+            StorageFullError: only alarms are taken, because the storage is full.
         """
         payload_digest = digest(request.payload)
 
         def work(tx: Transaction) -> Admitted | Refused:
             known = admissions.by_key(tx, request.dedupe_key)
             if known is not None:
-                admission, known_digest = known
-                if known_digest == payload_digest:
-                    return Admitted(admission, is_duplicate=True)
-                facts = {"key": request.dedupe_key, "known": known_digest, "offered": payload_digest}
-                audit.note(tx, self._clock, "admission_conflict", admission.id, facts)
-                return Refused(f"{request.dedupe_key} was admitted before with other content", admission=admission.id)
+                return self._again(tx, request, payload_digest, *known)
             admission = self.enter(tx, request, payload_digest)
             if also is not None:
                 also(tx, admission)
@@ -68,13 +79,54 @@ class Gate:
         """Store a request whose key is known to be new, in the caller's own transaction; :meth:`wake` once it is on disk.
 
         Raises:
-            Unavailable: the queue is full.
+            Unavailable: there is no room for it now; ``retry_after_s`` grows with what waits before it.
+            StorageFullError: only alarms are taken, because the storage is full.
         """
-        waiting = admissions.count_queued(tx)
-        if waiting >= self._limit * (2 if request.priority >= PRIORITY_ALARM else 1):
-            raise Unavailable(f"{waiting} inputs wait already", retry_after_s=2.0, waiting=waiting)
+        if request.kind is RequestKind.INTERJECTION:
+            self._require_room_beside(tx)
+        elif request.priority >= PRIORITY_ALARM:
+            self._require_room_in_queue(tx, self._limit * 2)
+        else:
+            self._require_room_for_talk(tx, request.lane)
         return admissions.insert(tx, self._clock, self._ids, request, payload_digest or digest(request.payload))
 
     def wake(self) -> None:
         """Say that something was entered, and is on disk."""
         self._notify()
+
+    def _again(self, tx: Transaction, request: Request, offered: str, admission: Admission, known: str) -> Admitted | Refused:
+        """A known key. How it wants to join its lane is content too: a repeat does not turn what was asked into a redirect."""
+        if known == offered and admission.arrival is request.arrival:
+            return Admitted(admission, is_duplicate=True)
+        facts = {"key": request.dedupe_key, "known": known, "offered": offered}
+        arrivals = {"known_arrival": str(admission.arrival), "offered_arrival": str(request.arrival)}
+        audit.note(tx, self._clock, "admission_conflict", admission.id, facts | arrivals)
+        return Refused(f"{request.dedupe_key} was admitted before with other content", admission=admission.id)
+
+    # room -----------------------------------------------------------------------------------------------------------
+    def _require_room_in_queue(self, tx: Transaction, limit: int) -> None:
+        if (waiting := admissions.count_queued(tx)) >= limit:
+            raise _full(f"{waiting} inputs wait already", waiting, _QUEUE_DRAINS_PER_S)
+
+    def _require_room_beside(self, tx: Transaction) -> None:
+        """Interjections have a row of their own: "stop that" gets in however much waits, or whatever the card holds."""
+        if (waiting := admissions.count_queued_of(tx, RequestKind.INTERJECTION)) >= INTERJECTION_LIMIT:
+            raise _full(f"{waiting} interjections wait already", waiting, _LANE_DRAINS_PER_S)
+
+    def _require_room_for_talk(self, tx: Transaction, lane: str) -> None:
+        if why := self._refuses_talk():
+            raise StorageFullError(why)
+        self._require_room_in_queue(tx, self._limit)
+        if (waiting := admissions.count_queued_in(tx, lane)) >= self._lane_limit:
+            raise _full(f"{waiting} inputs wait already in lane {lane}", waiting, _LANE_DRAINS_PER_S)
+        # Alarms and interjections open sessions beyond the limit: there are only so many assets and speakers to have one, and
+        # none of them is less worth to be heard for the number of conversations that others began.
+        if waiting or sessions.open_id(tx, lane) is not None:
+            return
+        if (taken := sessions.count_lanes(tx)) >= self._session_limit:
+            message = f"{taken} conversations are open already, as many as there may be"
+            raise Unavailable(message, retry_after_s=_SESSION_ENDS_IN_S, open=taken)
+
+
+def _full(message: str, waiting: int, drains_per_s: float) -> Unavailable:
+    return Unavailable(message, retry_after_s=max(1.0, waiting / drains_per_s), waiting=waiting)

@@ -1,14 +1,15 @@
 """A new process takes over: nothing started is run again, what should go on gets a successor (R2, R4, R6).
 
 In one transaction a new epoch begins, what the dead process had started becomes unknown and is settled as interrupted, the
-turn that was under way is continued by a new admission with the door RECOVERY, and every effect intended but not concluded
-becomes unknown. A crash before its commit changes nothing; one after it is an ordinary restart.
+turn that was under way is continued by a new admission with the door RECOVERY, every effect intended but not concluded becomes
+unknown, and the leases of the dead are dropped. A turn that somebody wanted to stop is ended instead. A crash before its commit
+changes nothing; one after it is an ordinary restart.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from appliance.contracts.admission import PRIORITY_RESUME, Admission, Door, Outcome, Request, RequestKind
 from appliance.contracts.clock import Clock, IdSource
@@ -16,7 +17,7 @@ from appliance.contracts.effect import Effect
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.foundation.canonical import digest
-from appliance.store import admissions, audit, effects, owners, turns
+from appliance.store import actions, admissions, audit, effects, interrupts, leases, owners, stopping, turns
 from appliance.store.owners import Ownership
 
 log = logging.getLogger(__name__)
@@ -27,12 +28,14 @@ RESUME_WITHIN_S = 3600.0  # requirements R4: an order given longer ago is not ca
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What the new owner found. ``resumed`` are the successors, still queued; ``suspended`` turns are FAILED, with why."""
+    """What the new owner found. ``resumed`` are the successors, still queued; ``suspended`` turns are FAILED, with why;
+    ``stopped`` ones were ended because somebody had wanted that."""
 
     ownership: Ownership
     resumed: list[Admission]
     unknown_effects: list[Effect]
     suspended: list[Turn]
+    stopped: list[Turn] = field(default_factory=list)
 
 
 async def take_over(
@@ -43,31 +46,44 @@ async def take_over(
     pid: int,
     *,
     restarts_limit: int = RESTARTS_LIMIT,
-    resume_within_s: float = RESUME_WITHIN_S,
+    turn_limit_s: float = 0.0,
 ) -> Recovered:
     """Begin a new epoch for process ``pid`` and account for everything the one before left. Needs the log's origin set.
+
+    ``turn_limit_s`` is the longest lifespan a turn can have: one that was asked for longer than twice that ago, and longer than
+    an hour, is not gone on with. An alarm's conversation always is.
 
     Raises:
         OwnedElsewhere: the previous owner is another living process.
     """
 
+    resume_within_s = max(RESUME_WITHIN_S, 2 * turn_limit_s)
+
     def work(tx: Transaction) -> Recovered:
         ownership = owners.take_ownership(tx, clock, instance, pid)
+        leases.drop_before(tx, ownership.epoch)
+        unknown_effects = effects.orphan(tx, clock, ownership.epoch)
         resumed: list[Admission] = []
         suspended: list[Turn] = []
+        stopped: list[Turn] = []
         for left in admissions.started(tx):
             admissions.doubt(tx, clock, left.id)
             admissions.settle(tx, clock, left.id, Outcome.INTERRUPTED)
             turn = turns.by_id(tx, str(left.turn_id))
             if turn.state not in turns.ACTIVE:
                 continue
+            if interrupts.stop_of(tx, turn.id) is not None:
+                stopped.append(_stop(tx, clock, turn, left.id))
+                continue
             why = _why_not(tx, clock, left, turn, restarts_limit, resume_within_s)
             if why:
+                actions.skip_rest(tx, turn.id, {"suspended": why})
                 audit.note(tx, clock, "turn_suspended", turn.id, {"admission": left.id, "why": why})
                 suspended.append(turns.move(tx, clock, turn.id, TurnEvent.FAILED, admission_id=left.id, reason=why))
             else:
                 resumed.append(_continue(tx, clock, ids, left, turn, ownership.epoch))
-        return Recovered(ownership, resumed, effects.orphan(tx, clock, ownership.epoch), suspended)
+        stopped += _stop_those_waiting(tx, clock)
+        return Recovered(ownership, resumed, unknown_effects, suspended, stopped)
 
     recovered = await ledger.transaction(work)
     log.info(
@@ -77,6 +93,7 @@ async def take_over(
             "previous_clean": recovered.ownership.previous_clean,
             "resumed": len(recovered.resumed),
             "suspended": len(recovered.suspended),
+            "stopped": len(recovered.stopped),
             "unknown_effects": len(recovered.unknown_effects),
         },
     )
@@ -88,12 +105,39 @@ def _why_not(tx: Transaction, clock: Clock, left: Admission, turn: Turn, restart
     restarts = admissions.restarts_of(tx, left.id) + 1
     if restarts >= restarts_limit:
         return f"interrupted by {restarts} restarts in a row"
-    # Only wall time spans a power cut. A clock that is behind makes work look young, which is the ordinary case.
-    age_s = (clock.utc() - turn.opened_utc).total_seconds()
-    is_alarm = admissions.by_id(tx, turn.admission_id).kind in (RequestKind.ALARM, RequestKind.FLOOD)
-    if age_s > resume_within_s and not is_alarm:
+    asked = admissions.by_id(tx, turn.admission_id)
+    age_s = _age_s(clock, asked)
+    if age_s > resume_within_s and asked.kind not in (RequestKind.ALARM, RequestKind.FLOOD):
         return f"interrupted {age_s / 60:.0f} minutes after it was asked for"
     return ""
+
+
+def _age_s(clock: Clock, asked: Admission) -> float:
+    """Return how long ago something was asked for. Only wall time spans a power cut, and only if it was disciplined at both ends:
+    else nobody knows, and it counts as young, which is the ordinary case."""
+    if asked.boot_id == clock.boot_id:
+        return (clock.monotonic_ns() - asked.admitted_mono_ns) / 1e9
+    return (clock.utc() - asked.admitted_utc).total_seconds() if asked.clock_synced and clock.is_synced else 0.0
+
+
+def _stop(tx: Transaction, clock: Clock, turn: Turn, admission_id: str) -> Turn:
+    """End a turn as whoever wanted it stopped wished; nobody has to be told, they were when they asked."""
+    wish = interrupts.stop_of(tx, turn.id)
+    assert wish is not None
+    stopping.clear_away(tx, clock, turn.id, wish.reason)
+    return turns.move(tx, clock, turn.id, stopping.event_of(wish.cause), admission_id=admission_id, reason=wish.reason)
+
+
+def _stop_those_waiting(tx: Transaction, clock: Clock) -> list[Turn]:
+    """End the turns whose successor still waits since an earlier restart and that somebody wanted to stop meanwhile."""
+    stopped = []
+    for row in tx.execute(interrupts.OPEN_TURNS).fetchall():
+        turn = turns.by_id(tx, row["turn_id"])
+        for successor in admissions.waiting_of(tx, RequestKind.RESUME):
+            if successor.payload.get("turn_id") == turn.id and interrupts.stop_of(tx, turn.id) is not None:
+                admissions.settle(tx, clock, successor.id, Outcome.INTERRUPTED)
+                stopped.append(_stop(tx, clock, turn, successor.id))
+    return stopped
 
 
 def _continue(tx: Transaction, clock: Clock, ids: IdSource, left: Admission, turn: Turn, epoch: int) -> Admission:

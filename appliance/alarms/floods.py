@@ -25,7 +25,7 @@ from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.flood import Flood, FloodNews, FloodSummary
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.canonical import digest
-from appliance.store import admissions, alarm_events, alarms, announcements, deliveries, floods, owners, sessions
+from appliance.store import admissions, alarm_events, alarms, announcements, deliveries, floods, sessions
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,6 @@ class Floods:
         ledger: Ledger,
         clock: Clock,
         ids: IdSource,
-        epoch: int,
         settings: AlarmSettings,
         *,
         wake: Callable[[], None],
@@ -67,7 +66,6 @@ class Floods:
         self._ledger = ledger
         self._clock = clock
         self._ids = ids
-        self._epoch = epoch
         self._settings = settings
         self._wake = wake
         self._first_out = first_out
@@ -113,7 +111,6 @@ class Floods:
             return False
 
         def work(tx: Transaction) -> None:
-            owners.require(tx, self._epoch)
             if admissions.by_id(tx, admission.id).status is AdmissionStatus.QUEUED:
                 self._end(tx, admission)
 
@@ -150,7 +147,6 @@ class Floods:
 
     def _judge(self, tx: Transaction) -> int:
         """Let what waits join the flood, opening one if there are enough. Return the newest admission that was judged."""
-        owners.require(tx, self._epoch)
         waiting = admissions.waiting_of(tx, RequestKind.ALARM)
         newest = max((admission.seq for admission in waiting), default=self._judged_seq)
         raised = [admission for admission in waiting if _is_raise(admission)]
@@ -236,13 +232,11 @@ class Floods:
         """Tell what has ended; return in how many s to look again, None when only news can bring something to tell."""
         left_s = self._left_s(flood := floods.current(tx))
         if flood is not None and left_s is not None and left_s <= 0:
-            owners.require(tx, self._epoch)
             self._tell(tx, floods.close(tx, self._clock, flood.id), FloodNews.OVER)
             floods.calm_down(tx)  # if nothing is left that is told with it
             return None
         # While there is a flood nothing sounds like its end; of several that are calm at last, people remember the newest.
         for calm in floods.calm_down(tx)[-1:] if flood is None else []:
-            owners.require(tx, self._epoch)
             self._tell(tx, calm, FloodNews.CALM)
         return left_s
 
@@ -259,7 +253,6 @@ class Floods:
         """Return what there is to tell of a flood now. A number that was queued and is not being said gives way to this one."""
 
         def work(tx: Transaction) -> Stock:
-            owners.require(tx, self._epoch)
             last_turn = announcements.last_turn(tx, flood_id)
             if news in _BY_NUMBER and last_turn is not None:
                 deliveries.supersede(tx, self._clock, last_turn)

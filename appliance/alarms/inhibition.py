@@ -182,6 +182,8 @@ class Inhibitions:
     def _announce(self, tx: Transaction, began: Entry, asset: str) -> None:
         """Admit a raise that was held. It is no news, but what is still so."""
         payload = began.event.to_payload() | {"activation_id": began.activation_id, "is_state": True}
+        if began.boot_id == self._clock.boot_id and not began.event.is_state:  # wall time may have been set since then
+            payload["active_for_s"] = (self._clock.monotonic_ns() - began.journalled_mono_ns) / 1e9
         # One that was admitted before was held before it could be said.
         key = began.event.dedupe_key if began.admission_id is None else f"late:{began.admission_id}"
         request = Request(Door.SCHEDULE, RequestKind.ALARM, f"asset:{asset}", key, payload, PRIORITY_ALARM)

@@ -21,21 +21,18 @@ from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.flood import FloodNews
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.canonical import digest
-from appliance.store import admissions, alarms, announcements, floods, inhibitions, owners
+from appliance.store import admissions, alarms, announcements, floods, inhibitions
 from appliance.store.announcements import Announcement
 
 
 class Reannouncer:
     """Service that admits repetitions when they are due. It sleeps until then, and looks at once when told of news."""
 
-    def __init__(
-        self, ledger: Ledger, clock: Clock, ids: IdSource, epoch: int, settings: AlarmSettings, *, wake: Callable[[], None]
-    ) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, ids: IdSource, settings: AlarmSettings, *, wake: Callable[[], None]) -> None:
         """``wake`` lets the queue look: something was admitted."""
         self._ledger = ledger
         self._clock = clock
         self._ids = ids
-        self._epoch = epoch
         self._settings = settings
         self._wake = wake
         self._news = asyncio.Event()
@@ -68,7 +65,6 @@ class Reannouncer:
                 continue
             left_s = after_s - self._since_s(told.last_mono_ns, told.last_boot_id)
             if left_s <= 0 and not self._is_kept_quiet(tx, told):
-                owners.require(tx, self._epoch)
                 self._tell_again(tx, told)
                 left_s = after_s
             # What waits to be said, or is shelved, is looked at again after a while.
@@ -118,11 +114,11 @@ class Reannouncer:
         admissions.insert(tx, self._clock, self._ids, request, digest(payload))
 
     def _active_for_s(self, told: Announcement) -> float | None:
-        """Return for how long it is known; None when a reboot came between and wall time is not to be trusted."""
+        """Return for how long it is known; None when a reboot came between and wall time was not to be trusted at both ends."""
         if told.first_boot_id == self._clock.boot_id:
             return (self._clock.monotonic_ns() - told.first_mono_ns) / 1e9
         age_s = (self._clock.utc() - told.first_utc).total_seconds()
-        return age_s if self._clock.is_synced and age_s >= 0 else None
+        return age_s if self._clock.is_synced and told.first_clock_synced and age_s >= 0 else None
 
     def _since_s(self, mono_ns: int, boot_id: str) -> float:
         """Return the time since a moment. One of another boot counts from this start on: not all is due at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ class LocalActions:
 
     ``examine`` returns the doctor's findings ``{check, ok, detail, cure}``; ``check_config`` and ``show_config`` return the
     validated settings with secrets hidden; ``coordinator`` takes the coordinator's settings by name; ``plant`` takes a command of
-    the simulated plant and its options by name, and returns what it answers.
+    the simulated plant and its options by name, and returns what it answers; ``walk_audit`` takes the data folder of an appliance
+    that does not run and yields each verified slice as ``OperatingActs.verify_audit`` answers.
     """
 
     find_socket: Callable[[Path], Path]
@@ -28,3 +29,4 @@ class LocalActions:
     list_models: Callable[[Path], Sequence[Shown]]
     find_models_dir: Callable[[Path], Path]
     plant: Callable[[str, Shown], Any]
+    walk_audit: Callable[[Path], Iterable[Shown]]

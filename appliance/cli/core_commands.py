@@ -10,6 +10,7 @@ import typer
 
 from appliance.cli import paper
 from appliance.cli.exit_codes import OK, PROBLEM
+from appliance.cli.operating_commands import spell_hold
 from appliance.cli.options import AsJson, Config, actions_of, service_of
 
 Text = Annotated[str, typer.Argument(help="The sentence.")]
@@ -51,10 +52,14 @@ def coordinator(
 
 
 def status(context: typer.Context, config: Config, as_json: AsJson = False) -> int:
-    """Show what the running appliance says of itself. Exit code 1 while a part of it is degraded."""
+    """Show what the running appliance says of itself. Exit code 1 while a part is degraded, and while on hold or draining."""
     now = service_of(context, config).get("/v1/status")
+    is_whole = now["ready"] and not now["degraded"] and not now.get("draining") and not now.get("hold", {}).get("on_hold")
+    if not as_json:
+        for line in _first_of_all(now):
+            paper.say(line)
     paper.show_facts(now, as_json=as_json)
-    return OK if now["ready"] and not now["degraded"] else PROBLEM
+    return OK if is_whole else PROBLEM
 
 
 def doctor(context: typer.Context, config: Config, as_json: AsJson = False) -> int:
@@ -76,10 +81,16 @@ def ask(
     config: Config,
     language: Language = "",
     wait_s: Annotated[float, typer.Option("--wait", min=0, max=120, help="Seconds to wait for the answer.")] = 30.0,
+    steer: Annotated[bool, typer.Option("--steer", help="Add it to what is being done now, after the step under way.")] = False,
+    redirect: Annotated[bool, typer.Option("--redirect", help="Put it in the place of what is left of what runs.")] = False,
+    key: Annotated[str, typer.Option(help="Your name for this request: given again, it is not done twice.")] = "",
     as_json: AsJson = False,
 ) -> int:
     """Say TEXT to the appliance as if it had been heard. Exit code 1 when what was asked failed."""
-    body = {"text": text, "language": language, "wait_s": wait_s}
+    if steer and redirect:
+        raise typer.BadParameter("--steer adds and --redirect replaces: give one of them", param_hint="--redirect")
+    arrival = "steer" if steer else "redirect" if redirect else "queue"
+    body = {"text": text, "language": language, "wait_s": wait_s, "key": key, "arrival": arrival}
     answer = service_of(context, config).post("/v1/ask", body, wait_s=wait_s)
     if as_json:
         paper.show_json(answer)
@@ -97,6 +108,15 @@ def speak(context: typer.Context, text: Text, config: Config, language: Language
         paper.show_json(delivery)
     else:
         paper.say(f"queued as {delivery['delivery']}")
+
+
+def _first_of_all(now: Mapping[str, Any]) -> list[str]:
+    """Return, in sentences, what somebody who looks must not miss among the facts."""
+    lines = [f"NOT READY{' (it is ending)' if now.get('stopping') else ''}"] if not now["ready"] else []
+    lines += [f"ON HOLD{spell_hold(each).removeprefix('on hold')}" for each in now.get("hold", {}).get("holds", ())]
+    lines += ["DRAINING: nothing new is taken; `floorhand drain --undo` ends it"] if now.get("draining") else []
+    lines += [f"NEEDS ATTENTION: {part}: {now['degraded'].get(part, '')}" for part in now.get("needs_attention", ())]
+    return lines
 
 
 def _how_far(answer: Mapping[str, Any]) -> str:

@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from appliance.cli import paper
+from appliance.cli.exit_codes import OK, PROBLEM
 from appliance.cli.options import AsJson, Config, Limit, service_of
 from appliance.cli.service import segment
 from appliance.contracts.delivery import Channel
 
-_ACTIONS = {"position": "#", "step_id": "step", "tool": "tool", "state": "state", "result": "result"}
+_VERIFY_S = 60.0  # a verification reads back from the field, and waits for a link that is away
+_ACTIONS = {"number": "#", "step_id": "step", "tool": "tool", "state": "state", "result": "result"}
 _EFFECTS = {"action_id": "action", "tool": "tool", "status": "effect", "was_unknown": "was unknown", "settled_by": "settled by"}
 _DELIVERIES = {
     "id": "id",
@@ -37,11 +39,12 @@ class Verdict(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Register the groups."""
+    unknowns = {"list": list_unknowns, "verify": verify_unknown, "settle": settle_unknown}
     groups: tuple[tuple[str, str, dict[str, Callable[..., Any]]], ...] = (
         ("sessions", "Conversations.", {"list": list_sessions}),
         ("turns", "Turns of conversations.", {"list": list_turns, "show": show_turn}),
         ("deliveries", "What was said or sent.", {"list": list_deliveries}),
-        ("unknowns", "What nobody knows the end of.", {"list": list_unknowns, "settle": settle_unknown}),
+        ("unknowns", "What nobody knows the end of.", unknowns),
         ("sync", "The operation log.", {"status": sync_status}),
     )
     for name, help_text, commands in groups:
@@ -98,6 +101,7 @@ def show_turn(
     if as_json:
         paper.show_json(found)
         return
+    found["actions"] = [{**action, "number": action["position"] + 1} for action in found["actions"]]
     parts = ("plan", "context", "actions", "effects", "confirmations", "deliveries")
     paper.show_facts({name: value for name, value in found.items() if name not in parts}, as_json=False)
     for name, columns in (("actions", _ACTIONS), ("effects", _EFFECTS), ("deliveries", _DELIVERIES)):
@@ -119,10 +123,31 @@ def list_deliveries(
 
 
 def list_unknowns(context: typer.Context, config: Config, as_json: AsJson = False) -> None:
-    """Show work whose end is unknown; each waits for `settle`."""
+    """Show work whose end is unknown, effects and inputs in one list, with what is to be done about each."""
     rows = service_of(context, config).get("/v1/unknowns")
     columns = {"id": "id", "kind": "kind", "what": "what", "arguments": "arguments", "since_utc": "since", "turn_id": "turn"}
-    paper.show_rows(rows, columns, as_json=as_json, empty="nothing is unknown")
+    paper.show_rows(rows, columns | {"to_do": "what to do"}, as_json=as_json, empty="nothing is unknown")
+
+
+def verify_unknown(
+    context: typer.Context,
+    identity: Annotated[str, typer.Argument(metavar="ID", help="As `unknowns list` shows it.")],
+    config: Config,
+    as_json: AsJson = False,
+) -> int:
+    """Have the appliance look for itself what became of an unknown effect. Exit code 1 when it cannot tell."""
+    body = {"by": getpass.getuser()}
+    found = service_of(context, config).post(f"/v1/unknowns/{segment(identity)}/verify", body, wait_s=_VERIFY_S)
+    is_known = found["status"] in ("applied", "none")
+    if as_json:
+        paper.show_json(found)
+    elif is_known:
+        paper.say(f"{identity}: " + ("it was done" if found["status"] == "applied" else "it was not done"))
+    else:
+        paper.say(
+            f"{identity} is unknown still{': ' + found['note'] if found['note'] else ''}; look at the machine and settle it"
+        )
+    return OK if is_known else PROBLEM
 
 
 def settle_unknown(

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 
 import typer
 
-from appliance.cli import alarm_commands, core_commands, field_commands, ledger_commands, local_commands, paper, plant_commands
+from appliance.cli import (
+    alarm_commands,
+    audit_commands,
+    core_commands,
+    field_commands,
+    identity_commands,
+    ledger_commands,
+    local_commands,
+    operating_commands,
+    paper,
+    plant_commands,
+)
 from appliance.cli.actions import LocalActions
 from appliance.cli.exit_codes import OK, USAGE, exit_code_of
 from appliance.cli.service import CommandFault
@@ -27,8 +38,15 @@ def build_cli(actions: LocalActions) -> typer.Typer:
     def root(context: typer.Context, version: bool = typer.Option(False, "--version", help="Show the version and stop.")) -> None:
         context.obj = actions
 
-    for part in (core_commands, alarm_commands, ledger_commands, field_commands, local_commands, plant_commands):
-        part.add_to(app)
+    core_commands.add_to(app)
+    operating_commands.add_to(app)
+    alarm_commands.add_to(app)
+    ledger_commands.add_to(app)
+    identity_commands.add_to(app)
+    audit_commands.add_to(app)
+    field_commands.add_to(app)
+    local_commands.add_to(app)
+    plant_commands.add_to(app)
     return app
 
 

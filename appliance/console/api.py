@@ -13,6 +13,7 @@ import uvicorn
 
 from appliance.console.routes import ReadVitals, build_api
 from appliance.contracts.errors import OwnedElsewhere
+from appliance.contracts.ledger_acts import LedgerActs
 from appliance.contracts.ports import Core
 from appliance.contracts.store import Ledger
 from appliance.foundation.unix_socket import refusal_of
@@ -37,9 +38,10 @@ class LocalApi:
         path: Path,
         language: str,
         languages: Sequence[str] = (),
+        ledger_acts: LedgerActs | None = None,
     ) -> None:
         self._path = path
-        self._api = build_api(core, ledger, read_vitals, language=language, languages=languages)
+        self._api = build_api(core, ledger, read_vitals, language=language, languages=languages, ledger_acts=ledger_acts)
         self.serving = asyncio.Event()
 
     async def run(self) -> None:

@@ -10,9 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from appliance.console.alarm_routes import add_alarms
 from appliance.console.answers import add_error_answers
-from appliance.contracts.admission import AdmissionStatus
+from appliance.console.ledger_routes import add_ledger_acts
+from appliance.console.operating_routes import add_operating
+from appliance.contracts.admission import AdmissionStatus, Arrival
 from appliance.contracts.delivery import Channel, DeliveryStatus
 from appliance.contracts.errors import Malformed
+from appliance.contracts.ledger_acts import LedgerActs
 from appliance.contracts.ports import Core
 from appliance.contracts.store import Ledger
 from appliance.store import views
@@ -39,6 +42,8 @@ class Asked(Sentence):
     """A typed utterance and how long its answer is waited for."""
 
     wait_s: float = Field(default=30.0, ge=0, le=_LONGEST_WAIT_S)
+    key: str = Field(default="", max_length=128, description="the same key again is the same request: send it again as you like")
+    arrival: Arrival = Field(default=Arrival.QUEUE, description="how it joins what is being done for the same person")
 
 
 class Settlement(_Body):
@@ -49,12 +54,23 @@ class Settlement(_Body):
     by: str = Field(min_length=1, max_length=100)
 
 
-def build_api(core: Core, ledger: Ledger, read_vitals: ReadVitals, *, language: str, languages: Sequence[str] = ()) -> FastAPI:
+def build_api(
+    core: Core,
+    ledger: Ledger,
+    read_vitals: ReadVitals,
+    *,
+    language: str,
+    languages: Sequence[str] = (),
+    ledger_acts: LedgerActs | None = None,
+) -> FastAPI:
     """Return the API. ``language`` is used where a caller names none, ``languages`` are all there are (empty: any)."""
     api = FastAPI(title="Floorhand", version=VERSION, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     add_error_answers(api)
     _add_state(api, core, read_vitals)
     add_alarms(api, core.alarms, ledger)
+    add_operating(api, core.operating, ledger)
+    if ledger_acts is not None:
+        add_ledger_acts(api, ledger_acts)
     _add_ledger(api, ledger)
     _add_acts(api, core, languages, language)
     return api
@@ -70,7 +86,8 @@ def _add_state(api: FastAPI, core: Core, read_vitals: ReadVitals) -> None:
         now = core.status()
         if not now["ready"]:
             response.status_code = 503
-        return {"ready": now["ready"], "degraded": now["degraded"], "vitals": read_vitals()}
+        shown = ("ready", "degraded", "needs_attention", "hold", "draining", "clock")
+        return {name: now[name] for name in shown if name in now} | {"vitals": read_vitals()}
 
 
 def _add_ledger(api: FastAPI, ledger: Ledger) -> None:
@@ -142,7 +159,7 @@ def _add_acts(api: FastAPI, core: Core, languages: Sequence[str], default: str) 
 
     @api.post("/v1/ask")
     async def ask(asked: Asked) -> Mapping[str, Any]:
-        return await core.ask(*checked(asked), wait_s=asked.wait_s)
+        return await core.ask(*checked(asked), wait_s=asked.wait_s, key=asked.key, arrival=asked.arrival)
 
     @api.post("/v1/speak")
     async def speak(sentence: Sentence) -> Mapping[str, Any]:

@@ -46,6 +46,10 @@ class Delivery:
     ``priority``: larger is said first. ``may_be_repeat`` marks a recovered attempt.
     A message of the channel MQTT has no words but a ``topic`` and a JSON object as ``payload``; ``retain``: the broker keeps it
     as the topic's last. One of the channel WEBHOOK has a ``payload``, and its ``topic`` is the webhook's name in the settings.
+
+    ``unsaid``: of how many answers that could not be said in time these words tell; 0 for all others.
+
+    ``queued_mono_ns`` is of the boot ``boot_id``, ``ended_mono_ns`` of ``ended_boot_id``.
     """
 
     id: str
@@ -66,3 +70,7 @@ class Delivery:
     topic: str = ""
     payload: Mapping[str, Any] | None = None
     retain: bool = False
+    unsaid: int = 0
+    boot_id: str = ""
+    ended_mono_ns: int | None = None
+    ended_boot_id: str | None = None

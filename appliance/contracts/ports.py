@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from appliance.contracts.admission import Admission, Admitted, Request
+from appliance.contracts.admission import Admission, Admitted, Arrival, Request
 from appliance.contracts.alarm import Alarm, AlarmEvent, Inhibition, Journalled
 from appliance.contracts.alarm_acts import AlarmActs
 from appliance.contracts.delivery import Delivery
+from appliance.contracts.operating_acts import OperatingActs
 from appliance.contracts.errors import AlarmUnreadable
 from appliance.contracts.memory import MemoryDraft, Recall
 from appliance.contracts.operation import Operation
@@ -227,6 +228,11 @@ class MemoryWriter(Protocol):
 class ProcedureStore(Protocol):
     """Procedural memory: a Git repository of playbooks and reports."""
 
+    @property
+    def fault(self) -> str:
+        """Why nothing can be committed now, in words fit to be spoken; empty when it can."""
+        ...
+
     async def commit_file(self, path: str, content: str, message: str) -> str:
         """Commit one file and return the commit id; the same content again returns the commit that holds it.
 
@@ -313,12 +319,26 @@ class Core(Protocol):
         """What may be asked about alarms."""
         ...
 
+    @property
+    def operating(self) -> OperatingActs:
+        """What may be asked of the appliance as a whole."""
+        ...
+
     def status(self) -> Mapping[str, Any]:
         """Version, origin, epoch, readiness, degraded parts, links, queue depths."""
         ...
 
-    async def ask(self, text: str, language: str, *, wait_s: float) -> Mapping[str, Any]:
-        """Inject an utterance as text; wait up to ``wait_s`` for its turn to end or to ask. Returns admission, turn, replies."""
+    async def ask(
+        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE
+    ) -> Mapping[str, Any]:
+        """Inject an utterance as text; wait up to ``wait_s`` for its turn to end or to ask. Returns admission, turn, replies.
+
+        Asked again with the same ``key`` (empty: none) it is the same admission and the same turn.
+
+        Raises:
+            Refused: the key was used for something else.
+            Unavailable: too much waits already.
+        """
         ...
 
     async def speak(self, text: str, language: str) -> Mapping[str, Any]:

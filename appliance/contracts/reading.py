@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from appliance.contracts.clock import Clock
+
 Value = float | int | bool | str  # engineering value after decoding and scaling
 
 
@@ -20,7 +22,10 @@ class Quality(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One tag's value. ``value`` is None when quality is BAD. ``raw`` are the wire registers or bits."""
+    """One tag's value. ``value`` is None when quality is BAD. ``raw`` are the wire registers or bits.
+
+    ``source_mono_ns`` is the moment of ``source_utc`` on this boot's monotonic clock, as it was known when the value came.
+    """
 
     tag: str
     value: Value | None
@@ -29,10 +34,13 @@ class Reading:
     source_utc: datetime | None
     raw: tuple[int, ...] = ()
     why: str = ""
+    source_mono_ns: int | None = None
 
-    def age_s(self, now: datetime) -> float | None:
-        """Seconds since the value was true at the source, or None when it never was."""
-        return None if self.source_utc is None else max(0.0, (now - self.source_utc).total_seconds())
+    def age_s(self, clock: Clock) -> float | None:
+        """Seconds since the value was true at the source, or None when it never was. Wall time may have been set since then."""
+        if self.source_mono_ns is not None:
+            return max(0.0, (clock.monotonic_ns() - self.source_mono_ns) / 1e9)
+        return None if self.source_utc is None else max(0.0, (clock.utc() - self.source_utc).total_seconds())
 
 
 class Repeat(Collection[Reading]):
@@ -41,11 +49,12 @@ class Repeat(Collection[Reading]):
     Most polls bring this. Each reading is made when somebody looks at it; a number that never was one keeps having no time.
     """
 
-    __slots__ = ("before", "source_utc")
+    __slots__ = ("before", "source_mono_ns", "source_utc")
 
-    def __init__(self, before: Mapping[str, Reading], source_utc: datetime) -> None:
+    def __init__(self, before: Mapping[str, Reading], source_utc: datetime, source_mono_ns: int | None = None) -> None:
         self.before = before
         self.source_utc = source_utc
+        self.source_mono_ns = source_mono_ns
 
     def __len__(self) -> int:
         return len(self.before)
@@ -62,7 +71,9 @@ class Repeat(Collection[Reading]):
         return None if before is None else self._again(before)
 
     def _again(self, before: Reading) -> Reading:
-        return before if before.source_utc is None else replace(before, source_utc=self.source_utc)
+        if before.source_utc is None:
+            return before
+        return replace(before, source_utc=self.source_utc, source_mono_ns=self.source_mono_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,3 +107,8 @@ class Turn:
     offline: bool
     opened_utc: datetime
     updated_utc: datetime
+
+    @property
+    def is_about_alarms(self) -> bool:
+        """Whether it is the conversation of an alarm or a flood."""
+        return "alarm" in self.context or "flood" in self.context

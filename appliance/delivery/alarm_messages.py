@@ -19,7 +19,21 @@ PRIORITY = 9
 """One for all changes, as messages of one priority keep their order."""
 
 
-def alarm_messages(clock: Clock, ids: IdSource, client_id: str) -> Callable[[Transaction, Alarm, str], None]:
+Tell = Callable[[Transaction, Alarm, str], None]
+"""Queues what a channel tells of an alarm and what changed, in the caller's transaction."""
+
+
+def each_of(*tellers: Tell) -> Tell:
+    """Return what lets each of the tellers tell: all of it is queued, or nothing."""
+
+    def tell(tx: Transaction, alarm: Alarm, change: str) -> None:
+        for each in tellers:
+            each(tx, alarm, change)
+
+    return tell
+
+
+def alarm_messages(clock: Clock, ids: IdSource, client_id: str) -> Tell:
     """Return what queues the message about an alarm and what changed, in the caller's transaction."""
     topic = f"floorhand/{client_id}/alarms"
 

@@ -25,8 +25,13 @@ REPLIES: Mapping[str, tuple[str, str, int]] = {
     "mqtt": ("broker_lost", "broker_back", _SOON),
     "plc": ("plc_unreachable", "plc_back", _SOON),
     "coordinator": ("coordinator_lost", "coordinator_back", _IN_PASSING),
+    "audit": ("audit_broken", "audit_whole", _IN_PASSING),
+    "clock_behind": ("clock_behind", "clock_right", _IN_PASSING),
 }
 """Part (up to a colon) -> names of the replies that say it is lost, and back, and their priority."""
+
+LOST_SENTENCES: Mapping[str, str] = {part: lost for part, (lost, _, _) in REPLIES.items()}
+"""Part (up to a colon) -> the reply that says it is lost."""
 
 
 def told_by_alarms(plant: Plant) -> frozenset[str]:

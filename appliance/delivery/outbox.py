@@ -1,6 +1,7 @@
-"""What speaking and publishing share: one delivery of a channel at a time, on disk before it goes, its receipt after (R5).
+"""What speaking and sending share: one delivery of a channel at a time, on disk before it goes, its receipt after (R5).
 
-What a restart cut short goes again. Who calls: the dispatcher and the publisher, which know how their channel delivers.
+What a restart cut short goes again. Who calls: the dispatcher, the publisher and the webhooks, which know how their channel
+delivers.
 """
 
 from __future__ import annotations
@@ -15,19 +16,36 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.delivery import Channel, Delivery, DeliveryStatus
 from appliance.contracts.errors import Unavailable
 from appliance.contracts.store import Ledger, T, Transaction
+from appliance.delivery.ledger_failures import LedgerFailures
+from appliance.foundation.supervisor import Degraded
 from appliance.store import deliveries
 
 log = logging.getLogger(__name__)
 
 
 class Outbox(ABC):
-    """Service for one channel of the ledger's deliveries. ``waits`` are the pauses while nobody takes them."""
+    """Service for one channel of the ledger's deliveries, or for those of one topic in it.
 
-    def __init__(self, ledger: Ledger, clock: Clock, channel: Channel, waits: Callable[[], Iterator[float]]) -> None:
+    ``waits`` are the pauses while nobody takes them. ``failures`` counts what cannot be written, for all channels together.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        channel: Channel,
+        waits: Callable[[], Iterator[float]],
+        *,
+        topic: str | None = None,
+        failures: LedgerFailures | None = None,
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._channel = channel
+        self._topic = topic
+        self._name = str(channel) if topic is None else f"{channel} {topic}"
         self._waits = waits
+        self._failures = failures or LedgerFailures(Degraded())
         self._queued = asyncio.Event()
         self._closing = False
         self._quiet = asyncio.Event()
@@ -39,14 +57,14 @@ class Outbox(ABC):
 
     async def run(self) -> None:
         """Deliver for ever. Cancellation leaves the delivery under way to be repeated by the next run."""
-        await self._record(lambda tx: deliveries.recover(tx, self._clock, self._channel))
+        await self._record(lambda tx: deliveries.recover(tx, self._clock, self._channel, self._topic))
         waits = self._waits()
         while True:
             await self._until_ready()
             self._queued.clear()
             if self._closing:
                 await asyncio.Event().wait()
-            delivery = await self._record(lambda tx: deliveries.begin_next(tx, self._clock, self._channel))
+            delivery = await self._record(self._begin_next)
             if delivery is None:
                 await self._queued.wait()
             elif await self._attempt(delivery):
@@ -69,6 +87,10 @@ class Outbox(ABC):
     async def _deliver(self, delivery: Delivery) -> bool:
         """Deliver once and record what came of it; return False when nobody takes it now."""
 
+    def _begin_next(self, tx: Transaction) -> Delivery | None:
+        """Take the next delivery, in a transaction that is on disk before it goes."""
+        return deliveries.begin_next(tx, self._clock, self._channel, self._topic)
+
     async def _pause(self, pause_s: float) -> None:
         """Wait before the next try."""
         await asyncio.sleep(pause_s)
@@ -80,12 +102,19 @@ class Outbox(ABC):
         finally:
             self._quiet.set()
 
+    async def _finish(self, delivery: Delivery, first_audio_mono_ns: int | None = None) -> None:
+        await self._record(lambda tx: deliveries.finish(tx, self._clock, delivery.id, first_audio_mono_ns=first_audio_mono_ns))
+
+    async def _fail(self, delivery: Delivery, why: str) -> None:
+        log.error("delivery.failed", extra={"delivery": delivery.id, "channel": self._name, "why": why})
+        await self._record(lambda tx: deliveries.fail(tx, self._clock, delivery.id, why=why))
+
     async def _give_back(self, delivery: Delivery, why: str, *, may_have_been_heard: bool) -> None:
         ended = await self._record(
             lambda tx: deliveries.give_back(tx, self._clock, delivery.id, may_have_been_heard=may_have_been_heard, why=why)
         )
         if ended.status is DeliveryStatus.ABANDONED:
-            log.error("delivery.abandoned", extra={"delivery": delivery.id, "attempts": ended.attempts})
+            log.error("delivery.abandoned", extra={"delivery": delivery.id, "attempts": ended.attempts, "why": why})
 
     async def _record(self, work: Callable[[Transaction], T]) -> T:
         """Write to the ledger; while it cannot be written (a full card) wait and try again. What was said or sent stays so: the
@@ -93,7 +122,10 @@ class Outbox(ABC):
         pauses = self._waits()
         while True:
             try:
-                return await self._ledger.transaction(work)
+                value = await self._ledger.transaction(work)
             except Unavailable as error:
-                log.warning("delivery.waits_for_ledger", extra={"why": error.message})
+                self._failures.failed(self._name, error.message)
                 await asyncio.sleep(next(pauses))
+            else:
+                self._failures.written(self._name)
+                return value

@@ -15,15 +15,12 @@ from appliance.contracts.delivery import Channel, Delivery
 from appliance.contracts.errors import Refused, Unavailable
 from appliance.contracts.ports import Broker
 from appliance.contracts.store import Ledger
+from appliance.delivery.json_body import json_body
+from appliance.delivery.ledger_failures import LedgerFailures
 from appliance.delivery.outbox import Outbox
 from appliance.foundation.backoff import delays_s
-from appliance.foundation.canonical import canonical_json
-from appliance.store import deliveries
 
 log = logging.getLogger(__name__)
-
-MAY_BE_REPEAT = "may_be_repeat"
-"""Member of the payload of what the broker may have got before."""
 
 
 def broker_waits() -> Iterator[float]:
@@ -35,17 +32,22 @@ class Publisher(Outbox):
     """Service that publishes the ledger's messages. Without a broker they stay pending, and no try is counted."""
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, broker: Broker, *, waits: Callable[[], Iterator[float]] = broker_waits
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        broker: Broker,
+        *,
+        waits: Callable[[], Iterator[float]] = broker_waits,
+        failures: LedgerFailures | None = None,
     ) -> None:
-        super().__init__(ledger, clock, Channel.MQTT, waits)
+        super().__init__(ledger, clock, Channel.MQTT, waits, failures=failures)
         self._broker = broker
 
     async def _until_ready(self) -> None:
         await self._broker.wait_connected()
 
     async def _deliver(self, delivery: Delivery) -> bool:
-        repeat = {MAY_BE_REPEAT: True} if delivery.may_be_repeat else {}
-        payload = canonical_json({**(delivery.payload or {}), **repeat}).encode()
+        payload = json_body(delivery)
         try:
             await self._broker.publish(delivery.topic, payload, retain=delivery.retain)
         except Unavailable as error:
@@ -53,10 +55,8 @@ class Publisher(Outbox):
             await self._give_back(delivery, error.message, may_have_been_heard=may_have_arrived)
             return False
         except Refused as error:
-            why = error.message
-            log.error("delivery.failed", extra={"delivery": delivery.id, "topic": delivery.topic, "why": why})
-            await self._record(lambda tx: deliveries.fail(tx, self._clock, delivery.id, why=why))
+            await self._fail(delivery, error.message)
             return True
-        await self._record(lambda tx: deliveries.finish(tx, self._clock, delivery.id))
+        await self._finish(delivery)
         log.debug("delivery.delivered", extra={"delivery": delivery.id, "topic": delivery.topic})
         return True

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
-async def carry_through(work: Coroutine[Any, Any, T]) -> T:
+async def carry_through(work: Awaitable[T]) -> T:
     """Run ``work`` to its end even if the caller is cancelled meanwhile; the cancellation then passes on."""
-    task = asyncio.create_task(work)
+    task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

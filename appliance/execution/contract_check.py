@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from appliance.contracts.tool import AccessLevel, ToolContract
+from appliance.contracts.tool import AccessLevel, Isolation, ToolContract
+from appliance.execution.process_tool import ProcessTool
 
 LONGEST_CALL_MS = 45_000  # ceiling of every tool; requirements S6
 DATA_SCOPES = ("field", "memory", "ledger", "speech")
@@ -46,6 +47,8 @@ def _shape(tool: object, contract: ToolContract) -> Iterator[tuple[str, str]]:
     runs, applies = callable(getattr(tool, "run", None)), callable(getattr(tool, "apply", None))
     if runs == applies:
         yield "run", "a tool has either run or apply"
+    if (contract.isolation is Isolation.PROCESS) is not isinstance(tool, ProcessTool):
+        yield "isolation", "a tool in a process of its own is built by in_own_process, and no other is"
     if contract.has_effect and not runs:
         yield "has_effect", "what a ledger tool does stays in the ledger"
     if callable(getattr(tool, "verify", None)) and not contract.has_effect:

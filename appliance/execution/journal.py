@@ -1,5 +1,5 @@
-"""The rows execution writes. Every method is one transaction: what happened, the action's state and what is said of it
-are on disk together or not at all. A process that no longer owns the ledger writes nothing.
+"""The rows execution writes. A :class:`Page` is one transaction: what happened, the actions' states and what is said of it are
+on disk together or not at all.
 """
 
 from __future__ import annotations
@@ -9,20 +9,23 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.effect import Confirmation, Effect, EffectStatus
+from appliance.contracts.effect import EffectStatus
 from appliance.contracts.errors import Refused
+from appliance.contracts.interrupt import Interrupt
 from appliance.contracts.plan import Action, ActionState
 from appliance.contracts.store import Ledger, Transaction
-from appliance.contracts.tool import EffectDisposition, Record, ToolResult
+from appliance.contracts.tool import Record, ToolResult
 from appliance.contracts.turn import Turn
-from appliance.execution.results import stored, success
+from appliance.execution.results import stored
 from appliance.execution.urgency import urgency_of
-from appliance.store import actions, confirmations, deliveries, effects, operations, owners
+from appliance.store import actions, deliveries, effects, interrupts, leases, operations
 
 T = TypeVar("T")
 
 ANNOUNCED = "announced"
 """Field of an unknown action's result: the last thing that was said of it, so that nothing is said twice."""
+CHECKING, GIVEN_UP = "checking", "given up"
+"""What is said of an unknown effect: that it is being checked, and that it has to be settled by a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,117 @@ class Saying:
     text: str
 
 
+class Page:
+    """One open transaction. ``said`` tells whether words were queued; ``afterwards`` is called, in order, once it is on disk."""
+
+    def __init__(self, tx: Transaction, clock: Clock, ids: IdSource, epoch: int) -> None:
+        self.tx = tx
+        self.said = False
+        self.afterwards: list[Callable[[], None]] = []
+        self._clock = clock
+        self._ids = ids
+        self._epoch = epoch
+
+    def change(
+        self, action: Action, state: ActionState, result: Mapping[str, Any] | None = None, saying: Saying | None = None
+    ) -> Action:
+        """Set the action's state, and say something about it."""
+        actions.change(self.tx, action.id, state, result)
+        self._say(saying)
+        return replace(action, state=state, result=action.result if result is None else result)
+
+    def require_lease(self, turn_id: str) -> None:
+        """Check that the turn may still work. Raises Refused: its lease is lost (R3)."""
+        leases.require(self.tx, self._clock, turn_id, self._epoch)
+
+    def intend(self, action: Action, arguments: Mapping[str, Any]) -> Action:
+        """Record that the call is about to be made, with its arguments exactly as sent."""
+        effects.intend(
+            self.tx,
+            self._clock,
+            action_id=action.id,
+            turn_id=action.turn_id,
+            tool=action.tool,
+            arguments=arguments,
+            epoch=self._epoch,
+        )
+        return self.change(action, ActionState.STARTED)
+
+    def conclude(
+        self,
+        action: Action,
+        status: EffectStatus,
+        result: ToolResult,
+        *,
+        by: str,
+        state: ActionState | None = None,
+        saying: Saying | None = None,
+        record: Record | None = None,
+    ) -> Action:
+        """Record how the effect ended, and the action with it: ``state``, by default done if the result is ok, else failed.
+
+        When a person settled the effect meanwhile, theirs stands, nothing is said, and the action is returned as they left it.
+        """
+        try:
+            effects.conclude(self.tx, self._clock, action.id, status, settled_by=by, result=result.value, note=result.error)
+        except Refused:
+            if self._is_settled(action):
+                return actions.by_id(self.tx, action.id)
+            raise
+        if record is not None:
+            self.record(record)
+        ended = state or (ActionState.DONE if result.ok else ActionState.FAILED)
+        return self.change(action, ended, stored(result), saying)
+
+    def unknown(self, action: Action, result: ToolResult, announcing: str, saying: Saying) -> Action:
+        """Record that nobody knows whether the effect happened; say it unless ``announcing`` was said already.
+
+        When a person settled it meanwhile, the action is returned as they left it.
+        """
+        if self._is_settled(action):
+            return actions.by_id(self.tx, action.id)
+        effect = effects.of_action(self.tx, action.id)
+        if effect is not None and effect.status is EffectStatus.INTENDED:
+            effects.conclude(
+                self.tx, self._clock, action.id, EffectStatus.UNKNOWN, settled_by="reply", result=None, note=result.error
+            )
+        said_before = (action.result or {}).get(ANNOUNCED) == announcing
+        kept = {**stored(result), ANNOUNCED: announcing}
+        return self.change(action, ActionState.UNKNOWN, kept, None if said_before else saying)
+
+    def record(self, record: Record) -> None:
+        """Tell the coordinator of an effect."""
+        operations.append(self.tx, self._clock, record.lane, record.kind, record.entity, record.payload)
+
+    def wishes(self, turn_id: str) -> list[Interrupt]:
+        """Return what somebody wants stopped of the turn and was not looked after yet."""
+        return interrupts.open_of(self.tx, turn_id)
+
+    def obeyed(self, wish: Interrupt) -> None:
+        """Note that a wish is fulfilled; a turn that stops fulfils all there are about it."""
+        interrupts.handle(self.tx, self._clock, wish.turn_id, wish.action_id)
+
+    def _is_settled(self, action: Action) -> bool:
+        effect = effects.of_action(self.tx, action.id)
+        return effect is not None and effect.status in effects.SETTLED
+
+    def _say(self, saying: Saying | None) -> None:
+        if saying is None:
+            return
+        deliveries.queue(
+            self.tx,
+            self._clock,
+            self._ids,
+            turn_id=saying.turn.id,
+            language=saying.turn.language,
+            text=saying.text,
+            priority=urgency_of(saying.turn.context, is_first=not deliveries.has_words(self.tx, saying.turn.id)),
+        )
+        self.said = True
+
+
 class Journal:
-    """Writes the outcome of steps. ``delivered`` is called after each commit that queued words."""
+    """Writes pages. ``delivered`` is called after each commit that queued words."""
 
     def __init__(self, ledger: Ledger, clock: Clock, ids: IdSource, epoch: int, delivered: Callable[[], None]) -> None:
         self._ledger = ledger
@@ -43,153 +155,25 @@ class Journal:
         self._epoch = epoch
         self._delivered = delivered
 
-    async def actions(self, turn_id: str) -> list[Action]:
-        """Return the turn's actions in order."""
-        return await self._ledger.transaction(lambda tx: actions.of_turn(tx, turn_id))
-
-    async def effect_of(self, action: Action) -> Effect | None:
-        """Return the action's effect, if it has one."""
-        return await self._ledger.transaction(lambda tx: effects.of_action(tx, action.id))
-
-    async def question(self, confirmation_id: str) -> Confirmation:
-        """Return a question as it stands."""
-        return await self._ledger.transaction(lambda tx: confirmations.by_id(tx, confirmation_id))
-
-    async def changed(
-        self, action: Action, state: ActionState, result: Mapping[str, Any] | None = None, saying: Saying | None = None
-    ) -> Action:
-        """Set the action's state, and say something about it."""
-
-        def write(tx: Transaction) -> None:
-            actions.change(tx, action.id, state, result)
-            self._say(tx, saying)
-
-        await self._commit(write)
-        self._told(saying)
-        return replace(action, state=state, result=action.result if result is None else result)
-
-    async def ledger_call(self, action: Action, state: ActionState, work: Callable[[Transaction], Mapping[str, Any]]) -> Action:
-        """Do a ledger tool's work and set the action's state with the result it returns."""
-
-        def write(tx: Transaction) -> Mapping[str, Any]:
-            result = work(tx)
-            actions.change(tx, action.id, state, result)
-            return result
-
-        result = await self._commit(write)
-        self._delivered()  # the work may have queued words
-        return replace(action, state=state, result=result)
-
-    async def intend(self, action: Action, arguments: Mapping[str, Any]) -> None:
-        """Record that the call is about to be made, with its arguments exactly as sent."""
-
-        def write(tx: Transaction) -> None:
-            effects.intend(
-                tx,
-                self._clock,
-                action_id=action.id,
-                turn_id=action.turn_id,
-                tool=action.tool,
-                arguments=arguments,
-                epoch=self._epoch,
-            )
-            actions.change(tx, action.id, ActionState.STARTED)
-
-        await self._commit(write)
-
-    async def conclude(
-        self,
-        action: Action,
-        status: EffectStatus,
-        result: ToolResult,
-        *,
-        by: str,
-        saying: Saying | None = None,
-        record: Record | None = None,
-    ) -> Action:
-        """Record how the effect ended, and the action with it: done if the result is ok, else failed.
-
-        When a person settled the effect meanwhile, theirs stands, nothing is said, and the action is returned as they left it.
-        """
-        state = ActionState.DONE if result.ok else ActionState.FAILED
-
-        def write(tx: Transaction) -> Action:
-            effect = effects.of_action(tx, action.id)
-            if effect is not None and effect.status in (EffectStatus.APPLIED, EffectStatus.NONE):
-                return next(a for a in actions.of_turn(tx, action.turn_id) if a.id == action.id)
-            effects.conclude(tx, self._clock, action.id, status, settled_by=by, result=result.value, note=result.error)
-            actions.change(tx, action.id, state, stored(result))
-            if record is not None:
-                operations.append(tx, self._clock, record.lane, record.kind, record.entity, record.payload)
-            self._say(tx, saying)
-            return replace(action, state=state, result=stored(result))
-
-        ended = await self._commit(write)
-        self._told(saying)
-        return ended
-
-    async def unknown(self, action: Action, result: ToolResult, announcing: str, saying: Saying) -> Action:
-        """Record that nobody knows whether the effect happened; say it unless ``announcing`` was said already."""
-        kept = {**stored(result), ANNOUNCED: announcing}
-        said_before = (action.result or {}).get(ANNOUNCED) == announcing
-
-        def write(tx: Transaction) -> None:
-            effect = effects.of_action(tx, action.id)
-            if effect is not None and effect.status is EffectStatus.INTENDED:
-                effects.conclude(
-                    tx, self._clock, action.id, EffectStatus.UNKNOWN, settled_by="reply", result=None, note=result.error
-                )
-            actions.change(tx, action.id, ActionState.UNKNOWN, kept)
-            self._say(tx, None if said_before else saying)
-
-        await self._commit(write)
-        self._told(saying)
-        return replace(action, state=ActionState.UNKNOWN, result=kept)
-
-    async def settled_by_person(self, action_id: str, *, happened: bool, note: str, by: str) -> Effect:
-        """Record a person's word on an unknown effect.
+    async def write(self, work: Callable[[Page], T]) -> T:
+        """Run ``work`` on a page; return its value once the page is on disk. It may be run twice: only its last page counts.
 
         Raises:
-            Refused: there is no such unknown, or it is settled already.
+            OwnedElsewhere: another process took the ledger over; nothing was written.
+            StorageFullError: no room; nothing was written.
         """
 
-        def write(tx: Transaction) -> Effect:
-            effect = effects.of_action(tx, action_id)
-            if effect is None or effect.status is not EffectStatus.UNKNOWN:
-                raise Refused(f"{action_id} is no unknown effect: {effect.status if effect else 'no effect at all'}")
-            status, disposition, state = (
-                (EffectStatus.APPLIED, EffectDisposition.APPLIED, ActionState.DONE)
-                if happened
-                else (EffectStatus.NONE, EffectDisposition.NONE, ActionState.FAILED)
-            )
-            result = stored(success({"settled_by": by, "note": note}, disposition))
-            effects.conclude(tx, self._clock, action_id, status, settled_by=by, result=None, note=note)
-            actions.change(tx, action_id, state, result)
-            settled = effects.of_action(tx, action_id)
-            assert settled is not None
-            return settled
+        def paged(tx: Transaction) -> tuple[T, Page]:
+            page = Page(tx, self._clock, self._ids, self._epoch)
+            return work(page), page
 
-        return await self._commit(write)
-
-    async def _commit(self, work: Callable[[Transaction], T]) -> T:
-        def fenced(tx: Transaction) -> T:
-            owners.require(tx, self._epoch)
-            return work(tx)
-
-        return await self._ledger.transaction(fenced)
-
-    def _told(self, saying: Saying | None) -> None:
-        if saying is not None:
+        value, page = await self._ledger.transaction(paged)
+        for call in page.afterwards:
+            call()
+        if page.said:
             self._delivered()
+        return value
 
-    def _say(self, tx: Transaction, saying: Saying | None) -> None:
-        if saying is not None:
-            deliveries.queue(
-                tx,
-                self._clock,
-                self._ids,
-                turn_id=saying.turn.id,
-                language=saying.turn.language,
-                text=saying.text,
-                priority=urgency_of(saying.turn.context, is_first=not deliveries.has_words(tx, saying.turn.id)),
-            )
+    async def wishes(self, turn_id: str) -> list[Interrupt]:
+        """Return what somebody wants stopped of the turn and was not looked after yet."""
+        return await self._ledger.transaction(lambda tx: interrupts.open_of(tx, turn_id))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
+from appliance.contracts.clock import Clock
 from appliance.contracts.reading import Quality, Reading, Value
 from appliance.contracts.tag import Tag
 from appliance.execution.fields import Fields
@@ -19,9 +18,9 @@ class Quantity(Fields):
     age_s: float | None
 
 
-def quantity_of(reading: Reading, tag: Tag, now: datetime) -> Quantity:
+def quantity_of(reading: Reading, tag: Tag, clock: Clock) -> Quantity:
     """Return the quantity of one reading; a bad one never carries a number."""
-    age_s = reading.age_s(now)
+    age_s = reading.age_s(clock)
     return Quantity(
         value=None if reading.quality is Quality.BAD else reading.value,
         unit=reading.unit,

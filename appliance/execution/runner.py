@@ -1,53 +1,46 @@
-"""Runs a turn's plan, step by step, from wherever the ledger says it stopped.
+"""Runs a turn's plan, from wherever the ledger says it stopped.
 
 Nothing with an effect on the world is called before its intent is on disk, and what came of it is on disk before the next
 step. After a crash the same ``run`` goes on: steps that are done stay done, read-only ones are run again, and an effect
-that may have happened is checked, never repeated.
+that may have happened is checked, never repeated. What happens between two calls is ``stretch``'s matter.
 
-In: a turn whose plan is stored. Out: finished, waiting for an answer, or failed. Who calls: the conductor.
+In: a turn whose plan is stored. Out: finished, waiting for an answer, failed, stopped, or left for a steer. Who calls: the
+conductor.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, assert_never
-
-from pydantic import BaseModel
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.effect import ConfirmationStatus, Effect, EffectStatus
-from appliance.contracts.errors import Corrupt, FloorhandError, Malformed, OwnedElsewhere, Refused, Unavailable, Uncertain
+from appliance.contracts.effect import Effect, EffectStatus
+from appliance.contracts.errors import Corrupt, FloorhandError, Malformed, Refused, StorageFullError, Unavailable, Uncertain
 from appliance.contracts.plan import Action, ActionState
 from appliance.contracts.ports import Wording
-from appliance.contracts.store import Ledger, Transaction
-from appliance.contracts.tool import EffectDisposition, LedgerTool, Tool, ToolResult
+from appliance.contracts.store import Ledger
+from appliance.contracts.tool import EffectDisposition, ToolResult
 from appliance.contracts.turn import Turn
-from appliance.execution.calls import call_of, known_to
+from appliance.execution.calling import Bell, Calls, Stopped
 from appliance.execution.carry_through import carry_through
-from appliance.execution.conditions import holds
-from appliance.execution.journal import ANNOUNCED, Journal, Saying
+from appliance.execution.journal import Journal, Page, Saying
 from appliance.execution.results import TIMEOUT, failure, failure_of, stored, success
-from appliance.execution.sentences import Sentences
 from appliance.execution.settling import Settling, verify_waits
-from appliance.execution.telemetry import CallLog
-from appliance.execution.templates import render
-from appliance.execution.toolbox import Toolbox, is_ledger_tool, is_outside_tool, record_of
-from appliance.execution.tools.ask import Ask
+from appliance.execution.stops import result_of
+from appliance.execution.stretch import Begun, Reached, RunOutcome, Stretches, Unsure, Way
+from appliance.execution.toolbox import Toolbox, bound_s, record_of
+from appliance.execution.turn_signal import TurnSignal
+from appliance.execution.unknowns import Unknowns
 from appliance.foundation.backoff import delays_s
-from appliance.store.actions import FINAL
 
-_QUESTIONS = frozenset({Ask.contract.name})
-_NONE, _APPLIED = EffectDisposition.NONE, EffectDisposition.APPLIED
+__all__ = ["RunOutcome", "Runner"]
 
+Ending = Callable[[Page], Action]
+"""Writes the end of the step under way. None: whoever goes on finds in the ledger what ended it."""
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """How a run ended. ``failure`` is for the record; the sentence about it is queued already."""
-
-    kind: Literal["finished", "waiting", "failed"]
-    failure: str = ""
+_NONE, _APPLIED, _UNKNOWN = EffectDisposition.NONE, EffectDisposition.APPLIED, EffectDisposition.UNKNOWN
+_INTERRUPTED = failure("interrupted", "the appliance stopped before it began", _NONE)
 
 
 def retry_waits() -> Iterator[float]:
@@ -68,114 +61,122 @@ class Runner:
         wording: Wording,
         *,
         delivered: Callable[[], None] = lambda: None,
+        progress: Callable[[str], None] = lambda _: None,
         settle_waits: Callable[[], Iterable[float]] = verify_waits,
         retry_waits: Callable[[], Iterator[float]] = retry_waits,
     ) -> None:
-        """``delivered`` is called after a commit that queued words. The two ``waits`` yield pauses in s; the first ends."""
+        """``delivered`` is called after a commit that queued words, ``progress`` with a turn's id after one that changed the
+        state of a step. The two ``waits`` yield pauses in s; the first ends."""
         self._toolbox = toolbox
-        self._clock = clock
-        self._wording = wording
+        self._calls = Calls()
         self._journal = Journal(ledger, clock, ids, epoch, delivered)
-        self._settling = Settling(self._journal, toolbox, wording, settle_waits)
+        self._settling = Settling(toolbox, self._calls)
+        self._stretches = Stretches(toolbox, wording, clock, self._calls.is_clogged)
+        self._unknowns = Unknowns(self._journal, toolbox, self._settling, clock)
+        self._progress = progress
+        self._settle_waits = settle_waits
         self._retry_waits = retry_waits
 
-    async def run(self, turn: Turn) -> RunOutcome:
-        """Go on with the turn's first step that is not final. Cancellation passes, after the unknown it made is recorded.
+    async def run(self, turn: Turn, signal: TurnSignal | None = None) -> RunOutcome:
+        """Go on with the turn's first step that has not ended. Cancellation passes, after the unknown it made is recorded.
+
+        ``signal`` is rung when an interrupt of the turn is on disk: what is under way has ended a second later. Without it a
+        stop is obeyed at the next step.
 
         Raises:
             OwnedElsewhere: another process took the ledger over; nothing more is run.
-            StorageFullError: what happened could not be made durable.
+            StorageFullError: what happened could not be made durable; the ledger says where to go on.
+            Refused: an effect was not begun since its intent could not be made durable, and neither could that be recorded.
         """
-        actions = await self._journal.actions(turn.id)
-        for position, found in enumerate(actions):
-            action = found if found.state in FINAL else await self._advance(turn, found, actions[:position])
-            actions[position] = action
-            match action.state:
-                case ActionState.WAITING:
-                    return RunOutcome("waiting")
-                case ActionState.FAILED | ActionState.UNKNOWN if not action.optional:
-                    result = action.result or {}
-                    return RunOutcome("failed", f"{action.step_id}: {result.get('error_code')}: {result.get('error')}")
-        return RunOutcome("finished")
+        reached: Reached | None = None
+        ending: Ending | None = None
+        while True:
+            reached = await self._go_on(turn, reached, Way(ending, steered=signal is not None and signal.steered))
+            self._progress(turn.id)
+            match reached.next:
+                case RunOutcome() as outcome:
+                    return outcome
+                case Begun() as begun:
+                    ending = await self._call(turn, begun, self._bell(turn, begun.action, signal))
+                case Unsure() as unsure:
+                    ending = await self._settle(turn, unsure, self._bell(turn, unsure.action, signal))
 
     async def settle_effect(self, action_id: str, verdict: Literal["done", "not-done"], note: str, by: str) -> Effect:
-        """Record a person's word on an unknown effect.
+        """Record a person's word on an unknown effect. Appends ``audit.unknown_settled``.
 
         Raises:
             Refused: there is no such unknown, it is settled already, or the verdict is neither of the two.
         """
         if verdict not in ("done", "not-done"):
             raise Refused(f"an effect is settled as done or not-done, not as {verdict}")
-        return await self._journal.settled_by_person(action_id, happened=verdict == "done", note=note, by=by)
+        return await self._unknowns.settle(action_id, happened=verdict == "done", note=note, by=by)
 
-    # one step -------------------------------------------------------------------------------------------------------
-    async def _advance(self, turn: Turn, action: Action, earlier: Sequence[Action]) -> Action:
-        """Bring one step from the state it was found in to the next one that lasts."""
-        if action.state is ActionState.WAITING:
-            return await self._answered(turn, action)
-        if action.state in (ActionState.STARTED, ActionState.UNKNOWN):
-            effect = await self._journal.effect_of(action)
-            if effect is not None:
-                return await self._after_effect(turn, action, effect)
+    async def verify_unknown(self, action_id: str, by: str) -> Effect:
+        """Have the tool find out, once, what became of an unknown effect. Appends ``audit.unknown_settled``, unless the tool
+        cannot tell: then the effect is returned as it was.
+
+        Raises:
+            Refused: there is no such unknown, or the tool has no way to find out.
+            Unavailable: the evidence cannot be had now; it stays unknown.
+        """
+        return await self._unknowns.verify(action_id, by)
+
+    # pages ----------------------------------------------------------------------------------------------------------
+    async def _go_on(self, turn: Turn, since: Reached | None, way: Way) -> Reached:
+        """Write the end of the step under way, and go on to the next call or to the end, in one commit."""
+        writing = asyncio.ensure_future(self._journal.write(lambda page: self._stretches.go_on(page, turn, since, way)))
         try:
-            if not holds(action.when, {a.step_id: a for a in earlier}, _QUESTIONS):
-                return await self._journal.changed(action, ActionState.SKIPPED)
-            tool = self._toolbox.find(action.tool)
-            known = known_to(turn, earlier)
-            rendered = render(action.arguments, known, lambda value: self._wording.spoken(value, turn.language))
-            arguments = self._toolbox.check_arguments(action.tool, rendered)
-        except Malformed as error:
-            return await self._failed(turn, action, failure_of(error, _NONE))
-        if is_ledger_tool(tool):
-            return await self._in_ledger(turn, action, tool, arguments)
-        assert is_outside_tool(tool)  # the toolbox loads nothing else
-        if tool.contract.has_effect:
-            return await self._with_effect(turn, action, tool, arguments)
-        return await self._without_effect(turn, action, tool, arguments)
+            return await carry_through(writing)
+        except BaseException as error:
+            if writing.exception() is None:  # cancelled while the commit was on its way
+                await self._leave(turn, writing.result().next)
+            elif way.ending is not None:  # what has happened is recorded, even if what follows cannot begin
+                await carry_through(self._journal.write(way.ending))
+            if not way.intending or not isinstance(error, StorageFullError):
+                raise
+            return await self._refuse_to_begin(turn, error)
 
-    async def _answered(self, turn: Turn, action: Action) -> Action:
-        """Take a question's answer over into its action; an open one keeps waiting."""
-        question = await self._journal.question(str((action.result or {}).get("confirmation")))
-        match question.status:
-            case ConfirmationStatus.PENDING:
-                return action
-            case ConfirmationStatus.YES | ConfirmationStatus.NO:
-                answer = {"confirmed": question.status is ConfirmationStatus.YES, "answered_by": question.answered_by}
-                return await self._journal.changed(action, ActionState.DONE, {**(action.result or {}), **answer})
-            case ConfirmationStatus.ABANDONED:
-                result = failure("unanswered", "nobody answered", _NONE)
-                return await self._journal.changed(action, ActionState.FAILED, stored(result))
-            case _:
-                assert_never(question.status)
+    async def _leave(self, turn: Turn, coming: Begun | Unsure | RunOutcome) -> None:
+        """Record of a call with an effect whose intent is on disk that it is not made."""
+        if isinstance(coming, Begun) and coming.tool.contract.has_effect:
+            saying = self._stretches.complaint(turn, coming.action, _INTERRUPTED)
+            await carry_through(self._journal.write(_uncalled(coming, _INTERRUPTED, ActionState.FAILED, saying)))
 
-    async def _in_ledger(self, turn: Turn, action: Action, tool: LedgerTool, arguments: BaseModel) -> Action:
-        """Do the tool's rows and the action's end in one transaction."""
-        call = call_of(turn, action, arguments.model_dump(mode="json"))
-        call_log = CallLog(tool.contract, call, self._clock)
-        call_log.started()
-
-        def work(tx: Transaction) -> Mapping[str, Any]:
-            return stored(success(self._toolbox.check_result(action.tool, tool.apply(tx, call, arguments)), _NONE))
-
-        state = ActionState.WAITING if action.tool in _QUESTIONS else ActionState.DONE
+    async def _refuse_to_begin(self, turn: Turn, full: StorageFullError) -> Reached:
+        """Fail the step whose intent cannot be made durable; it must not be called some time later when there is room (T6)."""
+        way = Way(unbegun=full)
         try:
-            ended = await self._journal.ledger_call(action, state, work)
-        except OwnedElsewhere:
-            raise
-        except FloorhandError as error:
-            return await self._failed(turn, action, failure_of(error, _NONE), call_log)
-        call_log.ended(success({}, _NONE))
-        return ended
+            return await self._journal.write(lambda page: self._stretches.go_on(page, turn, None, way))
+        except StorageFullError as error:
+            raise Refused(f"it could not be recorded and was not done: {full.message}") from error
 
-    async def _without_effect(self, turn: Turn, action: Action, tool: Tool, arguments: BaseModel) -> Action:
-        """Call a tool that changes nothing, again if the other side was away, and keep what it says."""
-        call = call_of(turn, action, arguments.model_dump(mode="json"))
-        call_log = CallLog(tool.contract, call, self._clock)
-        call_log.started()
+    def _bell(self, turn: Turn, action: Action, signal: TurnSignal | None) -> Bell:
+        return Bell(signal, lambda: self._journal.wishes(turn.id), action.id)
+
+    # calls ----------------------------------------------------------------------------------------------------------
+    async def _call(self, turn: Turn, begun: Begun, bell: Bell) -> Ending | None:
+        """Make a call and return what writes its end."""
+        has_effect = begun.tool.contract.has_effect
+        if bell.is_rung:  # between the look at the ledger and now: what was not called yet is not called
+            wish = await bell.wish()
+            if wish is not None:
+                begun.call_log.ended(result_of(wish, _NONE))
+                return _uncalled(begun, result_of(wish, _NONE), ActionState.SKIPPED) if has_effect else None
+        try:
+            if has_effect:
+                return await self._with_effect(turn, begun, bell)
+            return await self._without_effect(turn, begun, bell)
+        except Stopped as stopped:
+            begun.call_log.ended(result_of(stopped.wish, _UNKNOWN if has_effect else _NONE))
+            return None
+
+    async def _without_effect(self, turn: Turn, begun: Begun, bell: Bell) -> Ending:
+        """Call a tool that changes nothing, again if the other side was away."""
+        action, tool = begun.action, begun.tool
         waits = self._retry_waits()
         for tries_left in range(tool.contract.sla.retries, -1, -1):
             try:
-                value = await self._timed(tool, tool.run(call, arguments))
+                value = await self._calls.within(action.tool, tool.run(begun.call, begun.arguments), bound_s(tool), bell)
                 result = success(self._toolbox.check_result(action.tool, value), _NONE)
                 break
             except TimeoutError:
@@ -184,75 +185,52 @@ class Runner:
             except Unavailable as error:
                 result = failure_of(error, _NONE)
                 if tries_left:
-                    await asyncio.sleep(next(waits))
+                    await self._calls.within("pause", asyncio.sleep(next(waits)), None, bell)
             except FloorhandError as error:
                 result = failure_of(error, _NONE)
                 break
         if not result.ok:
-            return await self._failed(turn, action, result, call_log)
-        call_log.ended(result)
-        return await self._journal.changed(action, ActionState.DONE, stored(result))
+            return lambda page: self._stretches.failed(page, turn, action, result, begun.call_log)
+        begun.call_log.ended(result)
+        return lambda page: page.change(action, ActionState.DONE, stored(result))
 
-    # effects --------------------------------------------------------------------------------------------------------
-    async def _with_effect(self, turn: Turn, action: Action, tool: Tool, arguments: BaseModel) -> Action:
-        """Make the intent durable, call once, make the outcome durable."""
-        sent = arguments.model_dump(mode="json")
-        call = call_of(turn, action, sent)
-        call_log = CallLog(tool.contract, call, self._clock)
-        await self._journal.intend(action, sent)
-        call_log.started()
+    async def _with_effect(self, turn: Turn, begun: Begun, bell: Bell) -> Ending:
+        """Call once a tool whose intent is on disk."""
+        action, tool, call = begun.action, begun.tool, begun.call
         try:
-            value = await self._timed(tool, tool.run(call, arguments))
+            value = await self._calls.within(action.tool, tool.run(call, begun.arguments), bound_s(tool), bell)
         except (Uncertain, Corrupt) as error:
-            return await self._unsure(turn, action, sent, error.message, call_log)
+            return self._unsure(turn, begun, error.message)
         except TimeoutError:
-            return await self._unsure(turn, action, sent, f"{action.tool} took too long", call_log)
+            return self._unsure(turn, begun, f"{action.tool} took too long")
         except FloorhandError as error:  # the tool says that nothing was changed
             result = failure_of(error, _NONE)
-            call_log.ended(result)
-            saying = self._complaint(turn, action, result)
-            ending = self._journal.conclude(action, EffectStatus.NONE, result, by="reply", saying=saying)
-            return await carry_through(ending)
+            begun.call_log.ended(result)
+            saying = self._stretches.complaint(turn, action, result)
+            return lambda page: page.conclude(action, EffectStatus.NONE, result, by="reply", saying=saying)
+        except Stopped:
+            raise
         except BaseException:  # cancelled, or a fault in the tool: the call may have got through
-            await carry_through(self._settling.declare_unknown(turn, action, sent, "stopped before an answer came"))
+            await carry_through(self._journal.write(self._unsure(turn, begun, "stopped before an answer came")))
             raise
         result = self._kept(action.tool, value)
-        call_log.ended(result)
-        saying = self._complaint(turn, action, result)
+        begun.call_log.ended(result)
+        saying = self._stretches.complaint(turn, action, result)
         record = record_of(tool, call, result.value) if result.ok else None
-        ending = self._journal.conclude(action, EffectStatus.APPLIED, result, by="reply", saying=saying, record=record)
-        return await carry_through(ending)
+        return lambda page: page.conclude(action, EffectStatus.APPLIED, result, by="reply", saying=saying, record=record)
 
-    async def _unsure(self, turn: Turn, action: Action, sent: Mapping[str, Any], why: str, call_log: CallLog) -> Action:
-        """Settle a call that ended without telling whether it happened."""
-        call_log.ended(failure("uncertain", why, EffectDisposition.UNKNOWN))
-        declared = await carry_through(self._settling.declare_unknown(turn, action, sent, why))
-        return await self._settling.settle(turn, declared, call_of(turn, declared, sent))
+    def _unsure(self, turn: Turn, begun: Begun, why: str) -> Ending:
+        """Return what declares a call unknown that ended without telling whether it happened."""
+        begun.call_log.ended(failure("uncertain", why, _UNKNOWN))
+        return lambda page: self._stretches.declared_unknown(page, turn, begun.action, begun.call.arguments, why)
 
-    async def _after_effect(self, turn: Turn, action: Action, effect: Effect) -> Action:
-        """Go on after a restart with a step whose effect was intended, whatever became of it."""
-        match effect.status:
-            case EffectStatus.APPLIED:
-                applied = success(effect.result or {}, _APPLIED)
-                return await self._journal.changed(action, ActionState.DONE, stored(applied))
-            case EffectStatus.NONE:
-                missing = failure("not_applied", effect.note or "it did not happen", _NONE)
-                return await self._failed(turn, action, missing)
-            case EffectStatus.INTENDED | EffectStatus.UNKNOWN:
-                if effect.status is EffectStatus.INTENDED or ANNOUNCED not in (action.result or {}):
-                    why = effect.note or "stopped before an answer came"
-                    action = await self._settling.declare_unknown(turn, action, effect.arguments, why)
-                return await self._settling.settle(turn, action, call_of(turn, action, effect.arguments))
-            case _:
-                assert_never(effect.status)
-
-    # common ---------------------------------------------------------------------------------------------------------
-    @staticmethod
-    async def _timed(tool: Tool, running: Any) -> Mapping[str, Any]:
-        """Await a call within its contract's bound."""
-        async with asyncio.timeout(tool.contract.sla.max_execution_time_ms / 1000):
-            value: Mapping[str, Any] = await running
-            return value
+    async def _settle(self, turn: Turn, unsure: Unsure, bell: Bell) -> Ending | None:
+        """Check an effect that was declared unknown and return what writes what was found."""
+        try:
+            found = await self._settling.check(unsure.call, bell, self._settle_waits)
+        except Stopped:
+            return None
+        return lambda page: self._stretches.settled(page, turn, unsure, found)
 
     def _kept(self, name: str, value: Mapping[str, Any]) -> ToolResult:
         """Return the result of an effect that happened, even if the tool broke its result contract in telling so."""
@@ -261,15 +239,7 @@ class Runner:
         except Malformed as error:
             return failure_of(error, _APPLIED)
 
-    async def _failed(self, turn: Turn, action: Action, result: ToolResult, call_log: CallLog | None = None) -> Action:
-        """Record that the step was not done; say so if the turn needs it."""
-        if call_log is not None:
-            call_log.ended(result)
-        saying = self._complaint(turn, action, result)
-        return await self._journal.changed(action, ActionState.FAILED, stored(result), saying)
 
-    def _complaint(self, turn: Turn, action: Action, result: ToolResult) -> Saying | None:
-        """Return what is said about a result: nothing when it is good or the step is optional."""
-        if result.ok or action.optional:
-            return None
-        return Saying(turn, Sentences(self._wording, turn.language).step_failed(result))
+def _uncalled(begun: Begun, why: ToolResult, state: ActionState, saying: Saying | None = None) -> Ending:
+    """Return what records that a call whose intent is on disk was not made after all."""
+    return lambda page: page.conclude(begun.action, EffectStatus.NONE, why, by="reply", state=state, saying=saying)

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from appliance.contracts.errors import Malformed
+from appliance.contracts.hold import HoldSource
 from appliance.contracts.ports import Wording
 from appliance.contracts.tool import ToolResult
+
+ON_HOLD = "on_hold"
+"""Error code of a call that was not made because the appliance is on hold; the result's value says who holds and why."""
 
 _FAILED = {
     "unavailable": "failed_unavailable",
@@ -29,6 +34,8 @@ class Sentences:
 
     def step_failed(self, result: ToolResult) -> str:
         """Say that a step the turn needs was not done, and why."""
+        if result.error_code == ON_HOLD:
+            return self._held(result.value)
         name = _FAILED.get(result.error_code, "failed_refused")
         return self._wording.reply(name, self._language, why=result.error)
 
@@ -48,7 +55,23 @@ class Sentences:
         """Say that checking did not help and a person has to settle it."""
         return self._about("effect_still_unknown", tool, arguments)
 
+    def effect_stopped(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Say that something was stopped that may have happened already, and that a person has to look."""
+        return self._about("effect_stopped", tool, arguments)
+
+    def _held(self, hold: Mapping[str, Any]) -> str:
+        """Say that the appliance is on hold, by whom, and why if that is known."""
+        is_key = hold["source"] == HoldSource.KEY_SWITCH
+        who = self._wording.reply("the_key_switch", self._language) if is_key else hold["by"]
+        name = "failed_held_why" if hold["reason"] else "failed_held"
+        return self._wording.reply(name, self._language, who=who, why=hold["reason"])
+
     def _about(self, reply: str, tool: str, arguments: Mapping[str, Any]) -> str:
-        """Name the effect by its ``what`` argument, or by the tool's own reply ``what_<tool>``."""
-        what = arguments.get("what") or self._wording.reply(f"what_{tool}", self._language)
+        """Name the effect by its ``what`` argument, else by the tool's own reply ``what_<tool>``, else by the tool's name."""
+        what = arguments.get("what")
+        if not what:
+            try:
+                what = self._wording.reply(f"what_{tool}", self._language)
+            except Malformed:  # not having a word for it must not keep an unknown from being recorded
+                what = tool.replace("_", " ")
         return self._wording.reply(reply, self._language, what=what)

@@ -8,15 +8,18 @@ from appliance.contracts.ports import AlarmHands, AlarmShelf, FieldBus, MemoryWr
 from appliance.execution.toolbox import AnyTool
 from appliance.execution.tools.acknowledge_alarm import AcknowledgeAlarm
 from appliance.execution.tools.ask import Ask
+from appliance.execution.tools.cancel_step import CancelStep
 from appliance.execution.tools.create_work_order import CreateWorkOrder
 from appliance.execution.tools.list_alarms import ListAlarms
 from appliance.execution.tools.read_plc_log import ReadPlcLog
 from appliance.execution.tools.read_tags import ReadTags
 from appliance.execution.tools.record_episode import RecordEpisode
+from appliance.execution.tools.report_work import ReportWork
 from appliance.execution.tools.reset_alarm import ResetAlarm
 from appliance.execution.tools.say import Say
 from appliance.execution.tools.search_memory import SearchMemory
 from appliance.execution.tools.shelve_alarm import ShelveAlarm
+from appliance.execution.tools.stop_work import StopWork
 from appliance.execution.tools.unshelve_alarm import UnshelveAlarm
 from appliance.execution.tools.write_report import WriteReport
 from appliance.execution.tools.write_tag import WriteTag
@@ -51,4 +54,7 @@ def shipped_tools(
         ResetAlarm(alarm_hands, plant, wording),
         ShelveAlarm(alarm_shelf),
         UnshelveAlarm(alarm_shelf),
+        StopWork(plant, wording, clock, ids),
+        CancelStep(plant, wording, clock, ids),
+        ReportWork(plant, wording),
     ]

@@ -17,20 +17,30 @@ class CallLog:
 
     def __init__(self, contract: ToolContract, call: ToolCall, clock: Clock) -> None:
         self._contract = contract
+        self._call = call
         self._clock = clock
-        self._started_ns = clock.monotonic_ns()
-        redacted = {k: "redacted" if k in contract.telemetry.redact else v for k, v in call.arguments.items()}
-        self._facts: dict[str, Any] = {"tool": contract.name, "action": call.action_id, "input_digest": digest(redacted)}
+        self._started_ns: int | None = None
 
     def started(self) -> None:
         """Log the beginning."""
-        log.info(self._contract.telemetry.on_start, extra=self._facts)
+        self._started_ns = self._clock.monotonic_ns()
+        if log.isEnabledFor(logging.INFO):
+            log.info(self._contract.telemetry.on_start, extra=self._facts())
 
     def ended(self, result: ToolResult) -> None:
-        """Log the end, well or not."""
-        duration_ms = round((self._clock.monotonic_ns() - self._started_ns) / 1e6, 1)
-        facts = {**self._facts, "duration_ms": duration_ms, "effect_disposition": str(result.disposition)}
+        """Log the end, well or not; a call that was refused before it began took no time."""
+        level = logging.INFO if result.ok else logging.WARNING
+        if not log.isEnabledFor(level):
+            return
+        now_ns = self._clock.monotonic_ns()
+        duration_ms = round((now_ns - (self._started_ns or now_ns)) / 1e6, 1)
+        facts = {**self._facts(), "duration_ms": duration_ms, "effect_disposition": str(result.disposition)}
         if result.ok:
             log.info(self._contract.telemetry.on_success, extra=facts)
         else:
             log.warning(self._contract.telemetry.on_failure, extra={**facts, "error_code": result.error_code})
+
+    def _facts(self) -> dict[str, Any]:
+        redact = self._contract.telemetry.redact
+        redacted = {k: "redacted" if k in redact else v for k, v in self._call.arguments.items()}
+        return {"tool": self._contract.name, "action": self._call.action_id, "input_digest": digest(redacted)}

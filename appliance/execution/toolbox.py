@@ -5,14 +5,24 @@ In: tool objects, built by ``app`` with their ports. Out: the tool of a name, it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel, ValidationError
 
 from appliance.contracts.errors import ToolValidationError
-from appliance.contracts.tool import LedgerTool, Record, RecordedTool, Tool, ToolCall, ToolContract, VerifiableTool
+from appliance.contracts.tool import (
+    GuardedTool,
+    Isolation,
+    LedgerTool,
+    Record,
+    RecordedTool,
+    Tool,
+    ToolCall,
+    ToolContract,
+    VerifiableTool,
+)
 from appliance.execution.contract_check import ContractFault, faults_of
 from appliance.execution.dependency_order import in_dependency_order
 
@@ -71,6 +81,19 @@ class Toolbox:
         """
         return _validated(name, self.find(name).contract.schema.result, value, "result").model_dump(mode="json")
 
+    def not_ready(self, names: Iterable[str]) -> dict[str, str]:
+        """Return which of these tools cannot be called now, each with why, in words fit to be spoken (S8). Unknown ones have
+        nothing to say about that."""
+        whys = {name: _why_not_ready(self._tools[name]) for name in names if name in self._tools}
+        return {name: why for name, why in whys.items() if why}
+
+
+def bound_s(tool: AnyTool) -> float:
+    """Return how long a call may take, in s. A tool in a process of its own is killed at its bound by the process's warden, on
+    the warden's clock, so its answer gets a second more to arrive."""
+    contract = tool.contract
+    return contract.sla.max_execution_time_ms / 1000 + (1.0 if contract.isolation is Isolation.PROCESS else 0.0)
+
 
 def record_of(tool: AnyTool, call: ToolCall, value: Mapping[str, Any]) -> Record | None:
     """Return what the coordinator is to hear of an applied call, if the tool has such a record."""
@@ -79,6 +102,14 @@ def record_of(tool: AnyTool, call: ToolCall, value: Mapping[str, Any]) -> Record
 
 def _is_recorded(tool: AnyTool) -> TypeGuard[RecordedTool]:
     return hasattr(tool, "record_of")
+
+
+def _why_not_ready(tool: AnyTool) -> str:
+    return tool.not_ready() if _is_guarded(tool) else ""
+
+
+def _is_guarded(tool: object) -> TypeGuard[GuardedTool]:
+    return hasattr(tool, "not_ready")
 
 
 def is_outside_tool(tool: AnyTool) -> TypeGuard[Tool]:

@@ -10,21 +10,35 @@ class TurnSignal:
 
     def __init__(self) -> None:
         self.steered = False
-        self._rung = asyncio.Event()
+        self._is_rung = False
+        self._rung: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
         """Say that an interrupt of the turn is on disk."""
-        self._rung.set()
+        self._is_rung = True
+        if self._rung is not None and not self._rung.done():
+            self._rung.set_result(None)
 
     def answer(self) -> None:
         """Say that what was rung for is being looked at; what comes later rings again."""
-        self._rung.clear()
+        self._is_rung = False
+        if self._rung is not None and self._rung.done():
+            self._rung = None
 
     @property
     def is_rung(self) -> bool:
         """Whether somebody rang since the last :meth:`answer`."""
-        return self._rung.is_set()
+        return self._is_rung
+
+    @property
+    def rung(self) -> asyncio.Future[None]:
+        """Done as soon as somebody rings, or if somebody did since the last :meth:`answer`. Not to be cancelled."""
+        if self._rung is None:
+            self._rung = asyncio.get_running_loop().create_future()
+            if self._is_rung:
+                self._rung.set_result(None)
+        return self._rung
 
     async def rings(self) -> None:
         """Return as soon as somebody rings."""
-        await self._rung.wait()
+        await asyncio.wait({self.rung})

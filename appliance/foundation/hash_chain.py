@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from appliance.contracts.operation import Operation, OperationLane
-from appliance.foundation.canonical import canonical_json, digest
+from appliance.foundation.canonical import canonical_json, digest, digest_of_text
 
 
 def chain_hash(
@@ -23,8 +22,12 @@ def chain_hash(
     prev_hash: str,
 ) -> str:
     """Return the hash of one entry, by the rule in :class:`appliance.contracts.operation.Operation`."""
-    header = canonical_json([origin, str(lane), seq, kind, entity, at_utc, clock_synced, digest(payload)])
-    return hashlib.sha256((prev_hash + header).encode()).hexdigest()
+    return link_hash(prev_hash, [origin, lane, seq, kind, entity, at_utc, clock_synced, digest(payload)])
+
+
+def link_hash(prev_hash: str, header: list[Any]) -> str:
+    """Return the hash of an entry whose ``header`` is ready, the digest of its payload included."""
+    return digest_of_text(prev_hash + canonical_json(header))
 
 
 def is_intact(operation: Operation) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 _ADJTIMEX_BUFFER_BYTES = 256  # struct timex is 208 bytes on 64-bit Linux (linux/timex.h); the rest is slack
 _TIME_ERROR = 5  # adjtimex(2): clock not synchronized
@@ -24,10 +26,8 @@ class SystemClock:
     @property
     def is_synced(self) -> bool:
         """Ask the kernel whether something disciplines wall time (adjtimex is not TIME_ERROR)."""
-        libc = _libc()
-        if not hasattr(libc, "adjtimex"):
-            return False
-        return bool(0 <= libc.adjtimex(ctypes.create_string_buffer(_ADJTIMEX_BUFFER_BYTES)) < _TIME_ERROR)
+        adjtimex = _adjtimex()
+        return adjtimex is not None and 0 <= adjtimex(_question) < _TIME_ERROR
 
     def utc(self) -> datetime:
         """Wall time, timezone-aware UTC."""
@@ -38,6 +38,11 @@ class SystemClock:
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
+# All zeros: nothing is set, so that the answer, which is written over it, is all zeros where it asks to set something.
+_question = ctypes.create_string_buffer(_ADJTIMEX_BUFFER_BYTES)
+
+
 @functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+def _adjtimex() -> Callable[[Any], int] | None:
+    """Return the call, or None where there is none. It is too short to let another thread run meanwhile."""
+    return getattr(ctypes.PyDLL(None), "adjtimex", None)

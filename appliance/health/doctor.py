@@ -25,6 +25,12 @@ from appliance.store.views import integrity_faults
 _OLDEST_PYTHON = (3, 11)
 _FREE_BYTES = 512 << 20  # below this a partition fills within days of ordinary use; the ledger itself needs far less
 _ANSWER_S = 3.0  # a link on the same site answers within milliseconds; this bounds the whole examination
+_SEE_JOURNAL = "See the journal: journalctl -u floorhand | grep {part}"
+_CURES = {
+    "audit": "See what it names: floorhand audit verify. Keep a copy of the data folder as it is; nothing mends it.",
+    "clock": "Enable systemd-timesyncd or chrony; see `timedatectl`.",
+    "clock_behind": "Set the clock: `timedatectl`, or give it a network with NTP. Records keep their order meanwhile.",
+}
 _ALSA_PCM = Path("/proc/asound/pcm")
 
 
@@ -163,7 +169,16 @@ def _service(path: Path, status: dict[str, Any] | None) -> Iterator[Finding]:
     ready = bool(status.get("ready"))
     yield Finding("service", ready, "running" if ready else "running, not ready yet", "" if ready else "Give it a minute.")
     for part, why in status.get("degraded", {}).items():
-        yield Finding(f"service.{part}", False, str(why), f"See the journal: journalctl -u floorhand | grep {part}")
+        urgent = "; for more than two hours" if part in status.get("needs_attention", ()) else ""
+        yield Finding(f"service.{part}", False, f"{why}{urgent}", _CURES.get(part, _SEE_JOURNAL.format(part=part)))
+    for hold in status.get("hold", {}).get("holds", ()):
+        who = "the key switch" if hold["source"] == "key_switch" else hold["by"]
+        cure = "Turn the key back." if hold["source"] == "key_switch" else "When it is safe: floorhand release"
+        yield Finding(
+            "service.hold", False, f"on hold by {who} since {hold['since']}: {hold['reason'] or 'no reason given'}", cure
+        )
+    if status.get("draining"):
+        yield Finding("service.drain", False, "draining: nothing new is taken", "floorhand drain --undo, or restart it")
 
 
 def _database(path: Path, *, is_running: bool) -> Iterator[Finding]:

@@ -61,6 +61,8 @@ class ProcedureRepository:
         self._folder = folder.absolute()
         self._git = GitCommand(self._folder, clock)
         self._turn = asyncio.Lock()
+        self.fault = "the report folder is not open"
+        """Why nothing can be filed now, in words fit to be spoken; empty when it can."""
 
     @property
     def worktree(self) -> Path:
@@ -86,12 +88,14 @@ class ProcedureRepository:
             except BaseException:
                 self._git.close()
                 raise
+            self.fault = ""
 
     async def close(self) -> None:
         """Say that nothing was interrupted and let go of the repository."""
         async with self._turn:
             (self._git.folder / _OPEN_MARK).unlink(missing_ok=True)
             self._git.close()
+            self.fault = "the report folder is closed"
 
     async def head(self) -> str:
         """Return the id of the newest commit, empty before the first."""

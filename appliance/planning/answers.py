@@ -186,6 +186,28 @@ def _what_pending(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) ->
     return (say(tongue.reply("pending_questions", questions=_literal(" ".join(questions)))),)
 
 
+# the work itself -------------------------------------------------------------------------------------------------------
+def _stop(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    """The word alone may be meant for a machine, which is said first; our own work and words end as well."""
+    words_only = bool(intent.slots.get("words"))
+    stop = {"words_only": words_only, "may_mean_machine": not words_only}
+    return Step("stop", "stop_work", stop), say("{steps.stop.sentence}")
+
+
+def _stop_work(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    every, asset = bool(intent.slots.get("every")), str(intent.slots.get("asset", ""))
+    stop = {"every": every, "asset": asset, "may_mean_machine": every or bool(asset)}
+    return Step("stop", "stop_work", stop), say("{steps.stop.sentence}")
+
+
+def _cancel_step(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    return Step("cancel", "cancel_step", {"number": int(intent.slots["step"])}), say("{steps.cancel.sentence}")
+
+
+def _report_work(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    return Step("report", "report_work", {}), say("{steps.report.sentence}")
+
+
 def _fixed(reply: str) -> Answer:
     """A plan that only says a reply without placeholders."""
     return lambda intent, tongue, context: (say(tongue.reply(reply)),)
@@ -214,7 +236,10 @@ _ANSWERS: Mapping[str, Answer] = {
     "repeat": _repeat,
     "status": _status,
     "what_pending": _what_pending,
-    "stop": _fixed("stop"),
+    "stop": _stop,
+    "stop_work": _stop_work,
+    "cancel_step": _cancel_step,
+    "report_work": _report_work,
     "help": _fixed("help"),
     "confirm": _fixed("nothing_pending"),
     "deny": _fixed("nothing_pending"),

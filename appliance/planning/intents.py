@@ -20,12 +20,20 @@ INTENTS: Mapping[str, frozenset[str]] = MappingProxyType(
         "deny": frozenset(),
         "repeat": frozenset(),
         "stop": frozenset(),
+        "stop_work": frozenset(),
+        "cancel_step": frozenset({"step"}),
+        "report_work": frozenset(),
         "status": frozenset(),
         "what_pending": frozenset(),
         "help": frozenset(),
     }
 )
-"""Intent -> the slots it needs: an asset, a tag, an alarm, minutes, an amount (a list filled by ``plant: amounts``), a limit."""
+"""Intent -> the slots it needs: an asset, a tag, an alarm, minutes, a step's number, an amount (a list filled by
+``plant: amounts``), a limit."""
+
+INTERJECTIONS = frozenset({"stop", "stop_work", "cancel_step", "report_work"})
+"""Intents about what is being done now, which cannot wait behind it. So is every sentence with the slot ``that``: a "cancel that"
+may be meant for the work as well as for a question."""
 
 REQUIRED = ("confirm", "deny")
 """Intents every language must have: without them no question could be answered."""

@@ -20,7 +20,7 @@ from appliance.planning.playbooks import Playbooks
 from appliance.planning.replies import REPLIES
 from appliance.planning.tongue import Tongue
 
-_NEVER_ALONE = ("what_", "repeat", "value_unknown", "still_active", "alarm_missed")
+_NEVER_ALONE = ("what_", "repeat", "value_unknown", "still_active", "alarm_missed", "work_flood")
 """Replies that are only parts of sentences."""
 
 

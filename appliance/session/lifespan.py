@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from appliance.contracts.errors import Refused
 from appliance.session.settings import SessionSettings
 
 
@@ -18,6 +19,25 @@ def allowance_s(settings: SessionSettings, *, tool_calls: int, pending_confirmat
         base_s = settings.base_conversation_s
     grown_s = base_s * settings.tool_factor**tool_calls * settings.confirm_factor**pending_confirmations
     return max(settings.floor_s, grown_s)
+
+
+def longest_s(settings: SessionSettings) -> float:
+    """Return the longest allowance a turn can have, in seconds: while it waits for one answer, unless a base is longer."""
+    asking = allowance_s(settings, tool_calls=0, pending_confirmations=1)
+    return max(asking, settings.base_conversation_s, settings.base_tool_s, settings.floor_s)
+
+
+def shortfall(settings: SessionSettings, estimate_s: float, left_s: float) -> Refused | None:
+    """Return why a plan of this estimate may not begin with ``left_s`` left (S8), with its numbers; None if it may."""
+    needed_s = settings.plan_reserve * estimate_s
+    if left_s > needed_s:
+        return None
+    return Refused(
+        f"the plan needs {needed_s:.1f} s, {settings.plan_reserve:g} times its estimate of {estimate_s:.1f} s,"
+        f" and the turn has {left_s:.1f} s left",
+        needed_s=needed_s,
+        left_s=left_s,
+    )
 
 
 def remaining_s(settings: SessionSettings, *, tool_calls: int, pending_confirmations: int, spent_s: float) -> float:

@@ -67,12 +67,18 @@ class Questions:
         return asked.first_audio_mono_ns if asked.first_audio_mono_ns <= self._clock.monotonic_ns() else 0
 
     def _was_just_asked(self, tx: Transaction, question: Confirmation, answer: Admission) -> bool:
-        """Whether the question is fresh: counted from the end of its last word when it was spoken, else from its asking."""
-        since = question.asked_utc
-        if answer.door is Door.VOICE and question.delivery_id is not None:
-            since = deliveries.load(tx, question.delivery_id).ended_utc or since
-        # Wall time may have been set back: then nobody knows how long ago it was, and no consent is taken from it.
-        return abs((self._clock.utc() - since).total_seconds()) <= _JUST_ASKED_S
+        """Whether the question is fresh: counted from the end of its last word when it was spoken, else from its asking.
+
+        On the monotonic clock, as wall time may be set meanwhile. One of another boot never is: nobody knows how long the
+        appliance was down, and no consent is taken from a guess.
+        """
+        if question.delivery_id is None:
+            return False
+        asked = deliveries.load(tx, question.delivery_id)
+        since_ns, boot_id = asked.queued_mono_ns, asked.boot_id
+        if answer.door is Door.VOICE and asked.ended_mono_ns is not None and asked.ended_boot_id is not None:
+            since_ns, boot_id = asked.ended_mono_ns, asked.ended_boot_id
+        return boot_id == self._clock.boot_id and (self._clock.monotonic_ns() - since_ns) / 1e9 <= _JUST_ASKED_S
 
 
 def _needs_keyword(tx: Transaction, question: Confirmation) -> bool:

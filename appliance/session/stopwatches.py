@@ -31,6 +31,11 @@ class Stopwatches:
         for key in self._started_mono_ns.keys() - keys:
             del self._started_mono_ns[key]
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys that count."""
+        return frozenset(self._started_mono_ns)
+
     def read_s(self, key: str) -> float:
         """Return seconds since the key was started, 0 for one that was not."""
         started_mono_ns = self._started_mono_ns.get(key)

@@ -1,4 +1,4 @@
-"""How a turn's transactions are run: fenced by epoch, audited when illegal, with the lifespan kept account of."""
+"""How a turn's transactions are run: audited when illegal, with account kept of its lifespan, and under a lease."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from appliance.contracts.turn import Turn, TurnEvent
 from appliance.session.lifespan import remaining_s
 from appliance.session.settings import SessionSettings
 from appliance.session.stopwatches import Stopwatches
-from appliance.store import audit, owners, turns
+from appliance.store import audit, leases, turns
+from appliance.store.turns import Spending
 
 T = TypeVar("T")
+
+_SETS_TO_WORK = (TurnEvent.HEARD, TurnEvent.RESUMED, TurnEvent.ANSWERED)
 
 
 class TurnWriter:
@@ -26,6 +29,8 @@ class TurnWriter:
         self._clock = clock
         self._settings = settings
         self._running = Stopwatches(clock)
+        self.on_move: Callable[[str], None] = lambda _: None
+        """Called with a turn's id after each transition of it is on disk."""
 
     async def write(self, work: Callable[[Transaction], T | Refused]) -> T:
         """Run a work in one transaction; raise the refusal it returns, if it returns one (what it wrote stays).
@@ -37,8 +42,7 @@ class TurnWriter:
             OwnedElsewhere: another process owns the ledger now.
         """
 
-        def fenced(tx: Transaction) -> T | Refused:
-            owners.require(tx, self.epoch)
+        def audited(tx: Transaction) -> T | Refused:
             tx.execute("SAVEPOINT turn")
             try:
                 value = work(tx)
@@ -50,7 +54,7 @@ class TurnWriter:
             tx.execute("RELEASE turn")
             return value
 
-        answer = await self._ledger.transaction(fenced)
+        answer = await self._ledger.transaction(audited)
         if isinstance(answer, Refused):
             raise answer
         return answer
@@ -62,6 +66,7 @@ class TurnWriter:
             self._running.restart(turn.id)
         else:
             self._running.stop(turn.id)
+        self.on_move(turn.id)
         return turn
 
     def move(
@@ -72,35 +77,49 @@ class TurnWriter:
         *,
         admission_id: str | None = None,
         reason: str = "",
+        intent: str | None = None,
         plan: Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> Turn:
-        """Take one transition and store what is left of the turn's lifespan with it."""
+        """Take one transition and store what is left of the turn's lifespan with it. A turn has a lease while it works."""
         spent_s, left_s = self._account_s(tx, turn_id)
-        return turns.move(
+        turn = turns.move(
             tx,
             self._clock,
             turn_id,
             event,
             admission_id=admission_id,
             reason=reason,
+            intent=intent,
             plan=plan,
             context=context,
             lifespan_s=left_s,
             spent_s=spent_s,
         )
+        if turn.state not in turns.ACTIVE:
+            leases.release(tx, turn_id)
+        elif event in _SETS_TO_WORK:
+            leases.take(tx, self._clock, turn_id, turn.lane, self.epoch)
+        return turn
 
     def left_s(self, tx: Transaction, turn_id: str) -> float:
         """Return what is left of the turn's lifespan now."""
         return self._account_s(tx, turn_id)[1]
 
+    @property
+    def working(self) -> frozenset[str]:
+        """Ids of the turns that work in this process now."""
+        return self._running.keys
+
     def _account_s(self, tx: Transaction, turn_id: str) -> tuple[float, float]:
         used = turns.spending(tx, turn_id)
-        spent_s = used.spent_s + self._running.read_s(turn_id)
-        left_s = remaining_s(
+        return used.spent_s + self._running.read_s(turn_id), self.left_of(turn_id, used)
+
+    def left_of(self, turn_id: str, used: Spending) -> float:
+        """Return what is left of the turn's lifespan now, given what it has used as stored."""
+        return remaining_s(
             self._settings,
             tool_calls=used.tool_calls,
             pending_confirmations=used.pending_confirmations,
-            spent_s=spent_s,
+            spent_s=used.spent_s + self._running.read_s(turn_id),
         )
-        return spent_s, left_s

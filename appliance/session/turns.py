@@ -7,20 +7,23 @@ In: admissions and plans from the conductor. Out: turns as stored.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from appliance.contracts.admission import Admission, Outcome
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Refused
+from appliance.contracts.interrupt import Cause
 from appliance.contracts.plan import ActionState, Plan
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
-from appliance.session.lifespan import allowance_s
+from appliance.session.joins import Joins, stored_plan
+from appliance.session.lifespan import allowance_s, shortfall
 from appliance.session.settings import SessionSettings
 from appliance.session.stopwatches import Stopwatches
 from appliance.session.turn_writer import TurnWriter
-from appliance.store import actions, admissions, confirmations, deliveries, sessions, turns
+from appliance.store import actions, admissions, confirmations, deliveries, interrupts, sessions, stopping, turns
 from appliance.store.columns import utc_text
 
 Also = Callable[[Transaction], None]
@@ -38,6 +41,8 @@ class Turns:
         self._settings = settings
         self._writer = TurnWriter(ledger, clock, epoch, settings)
         self._waiting = Stopwatches(clock)
+        self.joins = Joins(self._writer, clock, ids, settings)
+        """What joins a turn that works: steers and redirects."""
 
     async def open(
         self,
@@ -86,7 +91,8 @@ class Turns:
         return await self._writer.write_turn(work)
 
     async def resume(self, admission: Admission, also: Also | None = None) -> Turn:
-        """Start a successor admission and go on with the turn it names. A turn that is not under way is returned as it is.
+        """Start a successor admission and go on with the turn it names. A turn that is not under way is returned as it is; one
+        that somebody wanted to stop meanwhile is ended, and the admission with it.
 
         Raises:
             Refused: no such turn, the admission is not queued any more, or a lane is busy.
@@ -96,6 +102,9 @@ class Turns:
             turn = turns.by_id(tx, str(admission.payload["turn_id"]))
             admissions.start(tx, self._clock, admission.id, self._writer.epoch, turn.id)
             if turn.state in turns.ACTIVE:
+                wish = interrupts.stop_of(tx, turn.id)
+                if wish is not None:
+                    return self._stopped(tx, turn.id, admission.id, wish.cause, wish.reason)
                 turn = self._writer.move(tx, turn.id, TurnEvent.RESUMED, admission_id=admission.id)
             _run(also, tx)
             return turn
@@ -112,18 +121,12 @@ class Turns:
         """
 
         def work(tx: Transaction) -> Turn | Refused:
-            left_s, needed_s = self._writer.left_s(tx, turn.id), self._settings.plan_reserve * plan.estimate_s
-            if turns.by_id(tx, turn.id).state is TurnState.PLANNING and left_s <= needed_s:
-                refusal = Refused(
-                    f"the plan needs {needed_s:.1f} s, {self._settings.plan_reserve:g} times its estimate of"
-                    f" {plan.estimate_s:.1f} s, and the turn has {left_s:.1f} s left",
-                    needed_s=needed_s,
-                    left_s=left_s,
-                )
-                self._writer.move(tx, turn.id, TurnEvent.PLAN_REJECTED, reason=refusal.message)
-                return refusal
-            planned = self._writer.move(tx, turn.id, TurnEvent.PLANNED, plan=plan.to_json())
-            actions.insert_plan(tx, self._ids, turn.id, plan.steps)
+            lack = shortfall(self._settings, plan.estimate_s, self._writer.left_s(tx, turn.id))
+            if lack is not None and turns.by_id(tx, turn.id).state is TurnState.PLANNING:
+                self._writer.move(tx, turn.id, TurnEvent.PLAN_REJECTED, reason=lack.message)
+                return lack
+            added = actions.append_plan(tx, self._ids, turn.id, plan.steps)  # behind what a redirect left of an earlier plan
+            planned = self._writer.move(tx, turn.id, TurnEvent.PLANNED, plan=stored_plan(plan, (), added))
             _run(also, tx)
             return planned
 
@@ -153,7 +156,8 @@ class Turns:
         reason: str = "",
         also: Also | None = None,
     ) -> Turn:
-        """Take a transition after which nothing runs, and close the admission with it. ASKED is one: the lane is free (S7).
+        """Take a transition after which nothing runs, and close the admission with it. ASKED is one: the lane is free (S7). A
+        turn that somebody wanted to stop is stopped instead of waiting.
 
         Raises:
             StateViolationError: the table has no such transition; it is in the audit log.
@@ -161,6 +165,8 @@ class Turns:
         """
 
         def work(tx: Transaction) -> Turn:
+            if event is TurnEvent.ASKED and (wish := interrupts.stop_of(tx, turn_id)) is not None:
+                return self._stopped(tx, turn_id, admission_id, wish.cause, wish.reason)
             turn = self._writer.move(tx, turn_id, event, admission_id=admission_id, reason=reason)
             admissions.settle(tx, self._clock, admission_id, outcome)
             if event is TurnEvent.ASKED:
@@ -169,6 +175,27 @@ class Turns:
             return turn
 
         return await self._writer.write_turn(work)
+
+    async def stop(self, turn_id: str, admission_id: str, cause: Cause, reason: str, *, also: Also | None = None) -> Turn:
+        """End a turn that obeyed a stop, with its admission: what it had not begun is skipped, what it had not said is not said.
+
+        Raises:
+            StateViolationError: the turn does not work; it is in the audit log.
+            Refused: the admission has ended already.
+        """
+
+        def work(tx: Transaction) -> Turn:
+            turn = self._stopped(tx, turn_id, admission_id, cause, reason)
+            _run(also, tx)
+            return turn
+
+        return await self._writer.write_turn(work)
+
+    def _stopped(self, tx: Transaction, turn_id: str, admission_id: str, cause: Cause, reason: str) -> Turn:
+        stopping.clear_away(tx, self._clock, turn_id, reason)
+        turn = self._writer.move(tx, turn_id, stopping.event_of(cause), admission_id=admission_id, reason=reason)
+        admissions.settle(tx, self._clock, admission_id, Outcome.INTERRUPTED)
+        return turn
 
     def _supersede_older_writes(self, tx: Transaction, turn: Turn) -> None:
         """Abandon what the same person wanted written before: a newer wish replaces it, and one yes must not do both."""
@@ -232,6 +259,20 @@ class Turns:
         if not rows:
             raise Refused(f"there is no turn {turn_id}", turn=turn_id)
         return turns.to_turn(rows[0])
+
+    @property
+    def working(self) -> frozenset[str]:
+        """Ids of the turns that work in this process now: their lifespan runs."""
+        return self._writer.working
+
+    def on_move(self, listener: Callable[[str], None]) -> None:
+        """Call ``listener`` with a turn's id after each transition of it is on disk. There is one listener."""
+        self._writer.on_move = listener
+
+    async def left_s(self, turn_ids: Iterable[str]) -> dict[str, float]:
+        """Return what is left of the lifespan of each of these turns now, in s."""
+        rows = await self._ledger.fetch(turns.SPENDING, (json.dumps(sorted(turn_ids)),))
+        return {row["id"]: self._writer.left_of(row["id"], turns.to_spending(row)) for row in rows}
 
     async def abandon_unanswered(self, also: Callable[[Transaction, Turn], None] | None = None) -> list[Turn]:
         """Abandon every turn that waited for an answer longer than the limit (S7), and return them. Call it now and then.

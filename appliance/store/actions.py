@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from appliance.contracts.clock import IdSource
@@ -11,13 +13,19 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Action, ActionState, Step
 from appliance.contracts.store import Transaction
 from appliance.store.columns import json_text, json_text_or_none, to_json, to_json_or_none
+from appliance.store.step_names import renamed
 
 FINAL = (ActionState.DONE, ActionState.SKIPPED, ActionState.FAILED)
 """States an action never leaves."""
+_FINAL_SQL = "({})".format(", ".join(f"'{state}'" for state in FINAL))
 
 
 def insert_plan(tx: Transaction, ids: IdSource, turn_id: str, steps: Sequence[Step]) -> list[Action]:
     """Store a turn's steps as pending actions, in order."""
+    return _insert(tx, ids, turn_id, steps, 0)
+
+
+def _insert(tx: Transaction, ids: IdSource, turn_id: str, steps: Sequence[Step], first: int) -> list[Action]:
     actions = [
         Action(
             id=ids.mint("ac"),
@@ -31,7 +39,7 @@ def insert_plan(tx: Transaction, ids: IdSource, turn_id: str, steps: Sequence[St
             state=ActionState.PENDING,
             result=None,
         )
-        for position, step in enumerate(steps)
+        for position, step in enumerate(steps, first)
     ]
     tx.executemany(
         "INSERT INTO action (id, turn_id, position, step_id, tool, arguments, condition, optional, state)"
@@ -41,9 +49,55 @@ def insert_plan(tx: Transaction, ids: IdSource, turn_id: str, steps: Sequence[St
     return actions
 
 
+def append_plan(tx: Transaction, ids: IdSource, turn_id: str, steps: Sequence[Step]) -> list[Action]:
+    """Store further steps of a turn behind those it has, and return them. A step whose id is taken gets a number behind it;
+    what the new steps say about each other (``when``, ``{steps.x.y}``) follows."""
+    found = tx.execute("SELECT position, step_id FROM action WHERE turn_id = ?", (turn_id,)).fetchall()
+    taken = {row["step_id"] for row in found} | {step.id for step in steps}
+    names: dict[str, str] = {}
+    for step in steps:
+        names[step.id] = step.id
+        if any(row["step_id"] == step.id for row in found):
+            names[step.id] = next(name for number in count(2) if (name := f"{step.id}_{number}") not in taken)
+            taken.add(names[step.id])
+    after = max((row["position"] for row in found), default=-1) + 1
+    return _insert(tx, ids, turn_id, [renamed(step, names) for step in steps], after)
+
+
+def skip_rest(tx: Transaction, turn_id: str, why: Mapping[str, Any]) -> list[Action]:
+    """Skip every step that has not begun and every question still open, with ``why`` as result, and return them as they are now.
+
+    A question's confirmation is not touched. A step under way stays what it is: whoever runs it ends it.
+    """
+    rest = [a for a in of_turn(tx, turn_id) if a.state in (ActionState.PENDING, ActionState.WAITING)]
+    for action in rest:
+        change(tx, action.id, ActionState.SKIPPED, {**(action.result or {}), **why})
+    return [replace(a, state=ActionState.SKIPPED, result={**(a.result or {}), **why}) for a in rest]
+
+
+def by_position(tx: Transaction, turn_id: str, number: int) -> Action | None:
+    """Return the ``number``-th step of a turn, counted from 1 as people do; None if it has not so many."""
+    row = tx.execute(
+        "SELECT * FROM action WHERE turn_id = ? ORDER BY position LIMIT 1 OFFSET ?", (turn_id, max(number, 1) - 1)
+    ).fetchone()
+    return None if row is None or number < 1 else to_action(row)
+
+
 def of_turn(tx: Transaction, turn_id: str) -> list[Action]:
     """Return a turn's actions in the order they run."""
     return [to_action(r) for r in tx.execute("SELECT * FROM action WHERE turn_id = ? ORDER BY position", (turn_id,))]
+
+
+def by_id(tx: Transaction, action_id: str) -> Action:
+    """Return one action.
+
+    Raises:
+        Refused: no such action.
+    """
+    row = tx.execute("SELECT * FROM action WHERE id = ?", (action_id,)).fetchone()
+    if row is None:
+        raise Refused(f"there is no action {action_id}", action=action_id)
+    return to_action(row)
 
 
 def change(tx: Transaction, action_id: str, state: ActionState, result: Mapping[str, Any] | None = None) -> None:
@@ -52,15 +106,13 @@ def change(tx: Transaction, action_id: str, state: ActionState, result: Mapping[
     Raises:
         Refused: no such action, or it is done, skipped or failed, which it stays.
     """
-    row = tx.execute("SELECT state FROM action WHERE id = ?", (action_id,)).fetchone()
-    if row is None:
-        raise Refused(f"there is no action {action_id}", action=action_id)
-    if row["state"] in FINAL:
-        raise Refused(f"action {action_id} is {row['state']} and cannot become {state}", action=action_id, state=row["state"])
-    tx.execute(
-        "UPDATE action SET state = ?, result = coalesce(?, result) WHERE id = ?",
+    changed = tx.execute(
+        f"UPDATE action SET state = ?, result = coalesce(?, result) WHERE id = ? AND state NOT IN {_FINAL_SQL}",
         (state, json_text_or_none(result), action_id),
     )
+    if changed.rowcount == 0:
+        found = by_id(tx, action_id).state
+        raise Refused(f"action {action_id} is {found} and cannot become {state}", action=action_id, state=found)
 
 
 def to_action(row: sqlite3.Row) -> Action:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from appliance.contracts.admission import Admission, AdmissionStatus, Door, Outcome, Request, RequestKind
+from appliance.contracts.admission import Admission, AdmissionStatus, Arrival, Door, Outcome, Request, RequestKind
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
@@ -14,8 +15,12 @@ from appliance.contracts.store import Transaction
 from appliance.store import operations
 from appliance.store.columns import json_text, to_json, to_utc, utc_text
 
-# Naming the partial index' own condition keeps these queries on it, however long the history behind it grows.
+# Naming the partial index' own condition, and where they are ordered the index itself, keeps these queries on it, however long
+# the history behind it grows: SQLite would rather read all of it in order than sort the few rows that are open.
 _OPEN = "status IN ('queued', 'started', 'unknown')"
+
+BY_ID = "SELECT * FROM admission WHERE id = ?"
+"""Query of one admission, for :func:`to_admission`."""
 
 STATE_OF = "SELECT id, status, outcome, turn_id FROM admission WHERE id = ?"
 """Query of how far an admission is."""
@@ -26,19 +31,38 @@ WITH taken (lane) AS (
     UNION SELECT lane FROM admission WHERE {_OPEN} AND status = 'started'
     UNION SELECT turn.lane FROM admission JOIN turn ON turn.id = admission.turn_id
           WHERE admission.{_OPEN} AND admission.status = 'started'
+), waiting AS (
+    SELECT lane, priority, CASE
+        WHEN priority >= ?7 THEN priority
+        WHEN boot_id <> ?4 THEN max(priority, ?8)
+        ELSE max(priority, min(?8, priority + (?5 - admitted_mono_ns) / ?6))
+    END AS urgency
+    FROM admission WHERE status = 'queued' AND kind <> ?2 AND (kind = 'interjection') = ?3
+        AND lane NOT IN (SELECT lane FROM taken)
 ), free_lane AS (
-    SELECT lane, max(priority) AS urgency FROM admission
-    WHERE status = 'queued' AND kind <> ?2 AND lane NOT IN (SELECT lane FROM taken) GROUP BY lane
+    SELECT lane, max(urgency) AS urgency, max(priority) AS priority FROM waiting GROUP BY lane
 )
-SELECT admission.* FROM admission JOIN free_lane USING (lane) WHERE status = 'queued' AND kind <> ?2
+SELECT admission.*, free_lane.priority < ?7 AND EXISTS (SELECT 1 FROM waiting WHERE priority >= ?7) AS passes_alarm
+FROM admission JOIN free_lane USING (lane) WHERE status = 'queued' AND kind <> ?2 AND (kind = 'interjection') = ?3
 ORDER BY urgency DESC, kind = 'resume' DESC, seq LIMIT 1
 """
-"""Query of the admission to start next, given a JSON list of lanes and a kind (or an empty text) to leave out.
+"""Query of the admission to start next, and whether it goes before an alarm that waits.
+
+Given: a JSON list of lanes and a kind (or an empty text) to leave out; whether only interjections are meant, or all others; this
+boot, its time in ns, after how many ns an admission is one priority more urgent, from which priority on that is not so, and the
+priority that waiting leads to at most. What waits since an earlier boot has waited longest.
 
 Lanes compete by their most urgent admission; inside a lane it is first come, first served, except that interrupted work
 goes on before anything that came after it. A lane with a started admission, or with a turn that one is bound to, waits.
 """
 
+STEERING = f"""SELECT id, lane, arrival FROM admission INDEXED BY admission_open
+    WHERE {_OPEN} AND status = 'queued' AND arrival <> 'queue' AND lane IN (SELECT value FROM json_each(?1)) ORDER BY seq"""
+"""Query of what waits to join a running turn, in the order it came, given a JSON list of lanes.
+
+It joins ahead of what waits in the lane for a turn of its own: that is what was asked for. If the turn ends first, it is one of
+these itself, and its turn comes in the order it came.
+"""
 
 _NEAR = 1_000  # admissions looked back over: more within the seconds that count are a flood already
 NEWEST_ALARM = "SELECT coalesce(max(seq), 0) AS seq FROM admission WHERE status = 'queued' AND kind = 'alarm'"
@@ -49,14 +73,21 @@ RAISE_BEFORE = f"""SELECT admitted_mono_ns, boot_id FROM admission WHERE seq < ?
 """Query of when the newest alarm before an admission was raised."""
 
 
+_RUNNING = f"""
+SELECT id FROM admission WHERE {_OPEN} AND status = 'started' AND lane IN (?, ?)
+UNION ALL SELECT admission.id FROM turn CROSS JOIN admission ON admission.turn_id = turn.id
+WHERE turn.state IN ('planning', 'executing', 'confirming') AND turn.lane IN (?, ?) AND admission.status = 'started' LIMIT 1
+"""
+
+
 def insert(
     tx: Transaction, clock: Clock, ids: IdSource, request: Request, digest: str, *, resumes: str | None = None
 ) -> Admission:
     """Store a request as queued. ``digest`` is of its payload. Appends ``admission.queued`` (P1), without the payload."""
     admission_id = ids.mint("ad")
     tx.execute(
-        "INSERT INTO admission (id, door, kind, lane, dedupe_key, digest, payload, priority, status, resumes,"
-        " admitted_utc, admitted_mono_ns, boot_id, clock_synced) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)",
+        "INSERT INTO admission (id, door, kind, lane, dedupe_key, digest, payload, priority, arrival, status, resumes,"
+        " admitted_utc, admitted_mono_ns, boot_id, clock_synced) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)",
         (
             admission_id,
             request.door,
@@ -66,6 +97,7 @@ def insert(
             digest,
             json_text(request.payload),
             request.priority,
+            request.arrival,
             resumes,
             utc_text(clock.utc()),
             clock.monotonic_ns(),
@@ -80,6 +112,7 @@ def insert(
         "key": request.dedupe_key,
         "digest": digest,
         "priority": request.priority,
+        "arrival": str(request.arrival),
         "resumes": resumes,
     }
     operations.append(tx, clock, OperationLane.P1, "admission.queued", admission_id, payload)
@@ -96,15 +129,34 @@ def start(tx: Transaction, clock: Clock, admission_id: str, epoch: int, turn_id:
     if admission.status is not AdmissionStatus.QUEUED:
         raise Refused(f"admission {admission_id} is {admission.status}, not queued", admission=admission_id)
     lanes = (admission.lane, tx.execute("SELECT lane FROM turn WHERE id = ?", (turn_id,)).fetchone()["lane"])
-    running = tx.execute(
-        f"SELECT admission.id FROM admission LEFT JOIN turn ON turn.id = admission.turn_id"
-        f" WHERE admission.{_OPEN} AND admission.status = 'started' AND (admission.lane IN (?, ?) OR turn.lane IN (?, ?))",
-        lanes * 2,
-    ).fetchone()
+    running = tx.execute(_RUNNING, lanes * 2).fetchone()
     if running is not None:
         raise Refused(f"lane {' or '.join(sorted(set(lanes)))} is busy with {running['id']}", running=running["id"])
     tx.execute("UPDATE admission SET status = 'started', epoch = ?, turn_id = ? WHERE id = ?", (epoch, turn_id, admission_id))
-    return _told(tx, clock, admission_id, "started", {"turn": turn_id, "epoch": epoch})
+    begun = replace(admission, status=AdmissionStatus.STARTED, epoch=epoch, turn_id=turn_id)
+    return _told(tx, clock, begun, "started", {"turn": turn_id, "epoch": epoch})
+
+
+def take_up(tx: Transaction, clock: Clock, admission_id: str, epoch: int, turn_id: str) -> Admission:
+    """Let a running turn take up a queued admission: started and done in one transaction, in the lane the turn keeps busy.
+
+    The caller changes the turn in the same transaction, so that what was asked is either still queued or part of the turn.
+    Appends ``admission.started`` and ``admission.terminal`` (P1).
+
+    Raises:
+        Refused: it is not queued any more.
+    """
+    admission = by_id(tx, admission_id)
+    if admission.status is not AdmissionStatus.QUEUED:
+        raise Refused(f"admission {admission_id} is {admission.status}, not queued", admission=admission_id)
+    tx.execute("UPDATE admission SET status = 'started', epoch = ?, turn_id = ? WHERE id = ?", (epoch, turn_id, admission_id))
+    _told(tx, clock, admission, "started", {"turn": turn_id, "epoch": epoch})
+    return settle(tx, clock, admission_id, Outcome.DONE)
+
+
+def let_wait(tx: Transaction, admission_id: str) -> None:
+    """Let a queued admission wait for a turn of its own after all, instead of joining the running one."""
+    tx.execute("UPDATE admission SET arrival = 'queue' WHERE id = ? AND status = 'queued'", (admission_id,))
 
 
 def doubt(tx: Transaction, clock: Clock, admission_id: str) -> Admission:
@@ -117,7 +169,8 @@ def doubt(tx: Transaction, clock: Clock, admission_id: str) -> Admission:
     if admission.status is not AdmissionStatus.STARTED:
         raise Refused(f"admission {admission_id} is {admission.status}, not started", admission=admission_id)
     tx.execute("UPDATE admission SET status = 'unknown' WHERE id = ?", (admission_id,))
-    return _told(tx, clock, admission_id, "unknown", {"turn": admission.turn_id})
+    doubted = replace(admission, status=AdmissionStatus.UNKNOWN)
+    return _told(tx, clock, doubted, "unknown", {"turn": admission.turn_id})
 
 
 def settle(tx: Transaction, clock: Clock, admission_id: str, outcome: Outcome, *, by: str = "") -> Admission:
@@ -133,7 +186,8 @@ def settle(tx: Transaction, clock: Clock, admission_id: str, outcome: Outcome, *
         "UPDATE admission SET status = 'terminal', outcome = ?, ended_utc = ? WHERE id = ?",
         (outcome, utc_text(clock.utc()), admission_id),
     )
-    return _told(tx, clock, admission_id, "terminal", {"turn": admission.turn_id, "outcome": str(outcome), "by": by})
+    ended = replace(admission, status=AdmissionStatus.TERMINAL, outcome=outcome)
+    return _told(tx, clock, ended, "terminal", {"turn": admission.turn_id, "outcome": str(outcome), "by": by})
 
 
 def by_id(tx: Transaction, admission_id: str) -> Admission:
@@ -160,9 +214,23 @@ def count_queued(tx: Transaction) -> int:
     return count
 
 
+def count_queued_in(tx: Transaction, lane: str) -> int:
+    """Return how many admissions wait in a lane."""
+    sql = f"SELECT count(*) FROM admission WHERE lane = ? AND {_OPEN} AND status = 'queued'"
+    count: int = tx.execute(sql, (lane,)).fetchone()[0]
+    return count
+
+
+def count_queued_of(tx: Transaction, kind: RequestKind) -> int:
+    """Return how many admissions of a kind wait."""
+    count: int = tx.execute("SELECT count(*) FROM admission WHERE status = 'queued' AND kind = ?", (kind,)).fetchone()[0]
+    return count
+
+
 def waiting_of(tx: Transaction, kind: RequestKind) -> list[Admission]:
     """Return the queued admissions of a kind in the order they came."""
-    rows = tx.execute("SELECT * FROM admission WHERE status = 'queued' AND kind = ? ORDER BY seq", (kind,))
+    waiting = "SELECT * FROM admission INDEXED BY admission_queue WHERE status = 'queued' AND kind = ? ORDER BY seq"
+    rows = tx.execute(waiting, (kind,))
     return [to_admission(row) for row in rows]
 
 
@@ -175,7 +243,8 @@ def newest_before(tx: Transaction, kind: RequestKind, seq: int) -> Iterator[Admi
 
 def started(tx: Transaction) -> list[Admission]:
     """Return the started admissions in the order they came."""
-    return [to_admission(row) for row in tx.execute(f"SELECT * FROM admission WHERE {_OPEN} AND status = 'started' ORDER BY seq")]
+    under_way = f"SELECT * FROM admission INDEXED BY admission_open WHERE {_OPEN} AND status = 'started' ORDER BY seq"
+    return [to_admission(row) for row in tx.execute(under_way)]
 
 
 def restarts_of(tx: Transaction, admission_id: str) -> int:
@@ -201,6 +270,7 @@ def to_admission(row: sqlite3.Row) -> Admission:
         dedupe_key=row["dedupe_key"],
         payload=to_json(row["payload"]),
         priority=row["priority"],
+        arrival=Arrival(row["arrival"]),
         status=AdmissionStatus(row["status"]),
         outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
         epoch=row["epoch"],
@@ -213,6 +283,6 @@ def to_admission(row: sqlite3.Row) -> Admission:
     )
 
 
-def _told(tx: Transaction, clock: Clock, admission_id: str, what: str, payload: Mapping[str, Any]) -> Admission:
-    operations.append(tx, clock, OperationLane.P1, f"admission.{what}", admission_id, payload)
-    return by_id(tx, admission_id)
+def _told(tx: Transaction, clock: Clock, admission: Admission, what: str, payload: Mapping[str, Any]) -> Admission:
+    operations.append(tx, clock, OperationLane.P1, f"admission.{what}", admission.id, payload)
+    return admission

@@ -26,6 +26,8 @@ class Entry:
     disposition: Disposition
     admission_id: str | None
     duplicates: int
+    journalled_mono_ns: int
+    boot_id: str
 
 
 def journal(
@@ -164,4 +166,6 @@ def to_entry(row: sqlite3.Row) -> Entry:
         disposition=Disposition(row["disposition"]),
         admission_id=row["admission_id"],
         duplicates=row["duplicates"],
+        journalled_mono_ns=row["journalled_mono_ns"],
+        boot_id=row["boot_id"],
     )

@@ -16,24 +16,34 @@ from appliance.store import operations
 from appliance.store.columns import to_utc, to_utc_or_none, utc_text
 
 _INSERT = """INSERT INTO alarm (activation_id, alarm_id, source, asset, priority, state, value, unit, source_utc, source_mono_ns,
-    raised_utc, raised_mono_ns, raised_after, cleared_utc)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(seq), 0) FROM admission), ?)"""
+    raised_utc, raised_mono_ns, raised_boot_id, raised_after, cleared_utc)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(seq), 0) FROM admission), ?)"""
 
 _IS_TOLD = """NOT EXISTS (SELECT 1 FROM alarm_event e WHERE e.activation_id = alarm.activation_id AND e.change = 'raised'
                     AND e.disposition IN ('shelved', 'suppressed', 'out_of_service'))"""
+
+
+def _since_boots(boot_id: str, mono_ns: str) -> str:
+    """SQL of a text that orders moments: by boot, in the order of their epochs, and then by its monotonic clock. Wall time may be
+    set between any two of them."""
+    return f"printf('%010d %020d', coalesce((SELECT max(epoch) FROM owner WHERE boot_id = {boot_id}), 0), coalesce({mono_ns}, 0))"
+
+
+_RAISED = _since_boots("alarm.raised_boot_id", "alarm.raised_mono_ns")
 # A flood's words told of what was there when they were made; those of an alarm that chatters tell of its later raises too.
-_SOUNDED = """(SELECT max(d.ended_utc) FROM announcement a JOIN delivery d ON d.turn_id IN (a.turn_id, a.last_turn_id)
+_SOUNDED = f"""(SELECT max({_since_boots("d.ended_boot_id", "d.ended_mono_ns")})
+    FROM announcement a JOIN delivery d ON d.turn_id IN (a.turn_id, a.last_turn_id)
     WHERE (a.subject IN (alarm.activation_id, alarm.leader)
            OR a.subject IN (SELECT flood_id FROM flood_member m WHERE m.activation_id IN (alarm.activation_id, alarm.leader))
-              AND (alarm.leader IS NOT NULL OR d.queued_utc >= alarm.raised_utc))
+              AND (alarm.leader IS NOT NULL OR {_since_boots("d.boot_id", "d.queued_mono_ns")} >= {_RAISED}))
     AND d.channel = 'speech' AND d.status = 'delivered'
-    AND CASE WHEN d.first_audio_mono_ns IS NOT NULL AND d.boot_id = said.boot_id
-             THEN d.first_audio_mono_ns <= said.admitted_mono_ns ELSE d.ended_utc <= said.admitted_utc END)"""
-_BEFORE_INPUT = f"""SELECT alarm.*, said.door = 'voice' AS is_voice, {_SOUNDED} AS sounded_utc
+    AND {_since_boots("d.ended_boot_id", "coalesce(d.first_audio_mono_ns, d.ended_mono_ns)")}
+        <= {_since_boots("said.boot_id", "said.admitted_mono_ns")})"""
+_BEFORE_INPUT = f"""SELECT alarm.*, said.door = 'voice' AS is_voice, {_SOUNDED} AS sounded
     FROM alarm JOIN admission said ON said.id = ?
     WHERE state <> 'normal' AND raised_after < said.seq AND {_IS_TOLD}
-    AND (NOT is_voice OR acknowledged_utc IS NOT NULL OR sounded_utc IS NOT NULL)
-    ORDER BY iif(is_voice, sounded_utc, NULL), alarm.seq"""
+    AND (NOT is_voice OR acknowledged_utc IS NOT NULL OR sounded IS NOT NULL)
+    ORDER BY iif(is_voice, sounded, NULL), alarm.seq"""
 _BEFORE_MOMENT = f"""SELECT * FROM alarm WHERE state <> 'normal' AND {_IS_TOLD}
     AND NOT EXISTS (SELECT 1 FROM alarm_event e WHERE e.activation_id = alarm.activation_id
                     AND e.boot_id = ? AND e.journalled_mono_ns > ?) ORDER BY seq"""
@@ -73,6 +83,7 @@ def apply(
                 event.source_mono_ns,
                 now,
                 clock.monotonic_ns(),
+                clock.boot_id,
                 now if cleared else None,
             ),
         )

@@ -23,6 +23,7 @@ class Announcement:
     first_utc: datetime
     first_mono_ns: int
     first_boot_id: str
+    first_clock_synced: bool
     last_mono_ns: int
     last_boot_id: str
 
@@ -34,7 +35,7 @@ def note(tx: Transaction, clock: Clock, subject: str, turn_id: str, *, is_flood:
     """
     tx.execute(
         "INSERT INTO announcement (subject, is_flood, turn_id, last_turn_id, was_heard, first_utc, first_mono_ns,"
-        " first_boot_id, last_mono_ns, last_boot_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " first_boot_id, first_clock_synced, last_mono_ns, last_boot_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (subject) DO UPDATE SET last_turn_id = excluded.last_turn_id, was_heard = excluded.was_heard,"
         " last_mono_ns = excluded.last_mono_ns, last_boot_id = excluded.last_boot_id, is_over = 0",
         (
@@ -46,6 +47,7 @@ def note(tx: Transaction, clock: Clock, subject: str, turn_id: str, *, is_flood:
             utc_text(clock.utc()),
             clock.monotonic_ns(),
             clock.boot_id,
+            clock.is_synced,
             clock.monotonic_ns(),
             clock.boot_id,
         ),
@@ -123,6 +125,7 @@ def _announcement(row: sqlite3.Row) -> Announcement:
         first_utc=to_utc(row["first_utc"]),
         first_mono_ns=row["first_mono_ns"],
         first_boot_id=row["first_boot_id"],
+        first_clock_synced=bool(row["first_clock_synced"]),
         last_mono_ns=row["last_mono_ns"],
         last_boot_id=row["last_boot_id"],
     )

@@ -12,7 +12,7 @@ from appliance.foundation.canonical import canonical_json
 
 def utc_text(moment: datetime) -> str:
     """Return ``2026-03-02T08:00:00.000000+00:00``: microseconds always, so that text order is time order."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+    return (moment if moment.tzinfo is UTC else moment.astimezone(UTC)).isoformat(timespec="microseconds")
 
 
 def to_utc(text: str) -> datetime:

@@ -60,10 +60,10 @@ def pending(tx: Transaction) -> list[Confirmation]:
 def writes_asked_in(tx: Transaction, lane: str) -> list[str]:
     """Return the turns of a lane that wait for the keyword: those that would change the field, oldest question first."""
     rows = tx.execute(
-        """SELECT turn.id FROM confirmation JOIN turn ON turn.id = confirmation.turn_id
+        """SELECT turn.id FROM turn CROSS JOIN confirmation ON confirmation.turn_id = turn.id
            JOIN action ON action.id = confirmation.action_id
-           WHERE confirmation.status = 'pending' AND turn.state = 'confirming' AND turn.lane = ?
-             AND action.arguments ->> '$.requires_keyword' ORDER BY confirmation.asked_seq""",
+           WHERE turn.state IN ('planning', 'executing', 'confirming') AND turn.state = 'confirming' AND turn.lane = ?
+             AND confirmation.status = 'pending' AND action.arguments ->> '$.requires_keyword' ORDER BY confirmation.asked_seq""",
         (lane,),
     )
     return [row["id"] for row in rows]

@@ -12,7 +12,7 @@ has its own row of what waits: who speaks never takes a message, and who publish
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from appliance.contracts.clock import Clock, IdSource
@@ -30,8 +30,9 @@ MOST_PAYLOAD_CHARACTERS = 64 * 1024  # of a published message: what we would tak
 STALE = "it was over before it could be said"
 """Why words about the plant were abandoned that it had overtaken: what they told of is accounted for, and no longer so."""
 
-LAST_SAID = """SELECT lead, text FROM delivery WHERE channel = 'speech' AND status = 'delivered' ORDER BY ended_utc DESC, seq DESC
-    LIMIT 1"""
+LAST_SAID = """SELECT lead, text, ended_boot_id = (SELECT boot_id FROM owner ORDER BY epoch DESC LIMIT 1) AS is_this_boot
+    FROM delivery WHERE channel = 'speech' AND status = 'delivered'
+    ORDER BY is_this_boot DESC, iif(is_this_boot, ended_mono_ns, 0) DESC, ended_utc DESC, seq DESC LIMIT 1"""
 """Query of what left the speaker last, for "say that again"."""
 
 OF_TURN_SINCE = """SELECT lead, text FROM delivery WHERE channel = 'speech' AND turn_id = ? AND queued_mono_ns >= ?
@@ -40,7 +41,12 @@ OF_TURN_SINCE = """SELECT lead, text FROM delivery WHERE channel = 'speech' AND 
 
 _LONGEST_TOPIC = 512
 _CLOSED_QUESTION = "SELECT 1 FROM confirmation WHERE delivery_id = ? AND status <> 'pending'"
-_NEXT = "SELECT * FROM delivery WHERE channel = ? AND status = 'pending' ORDER BY priority DESC, seq LIMIT 1"
+# Naming the partial index' own condition keeps a query on it, however long the history behind it grows.
+OPEN = "status IN ('pending', 'attempting')"
+_NEXT = f"""SELECT * FROM delivery WHERE channel = ?1 AND {OPEN} AND status = 'pending' AND (?2 IS NULL OR topic = ?2)
+    ORDER BY priority DESC, seq LIMIT 1"""
+_UNDER_WAY = f"""SELECT id FROM delivery WHERE channel = ?1 AND {OPEN} AND status = 'attempting' AND (?2 IS NULL OR topic = ?2)
+    ORDER BY seq"""
 
 
 def queue(
@@ -64,8 +70,8 @@ def queue(
     delivery_id = ids.mint("delivery")
     tx.execute(
         """INSERT INTO delivery
-               (id, channel, turn_id, language, lead, text, priority, status, queued_utc, queued_mono_ns, boot_id)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+               (id, channel, turn_id, language, lead, text, priority, status, queued_utc, queued_mono_ns, boot_id, clock_synced)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             delivery_id,
             Channel.SPEECH,
@@ -78,6 +84,7 @@ def queue(
             utc_text(clock.utc()),
             clock.monotonic_ns(),
             clock.boot_id,
+            clock.is_synced,
         ),
     )
     delivery = load(tx, delivery_id)
@@ -107,17 +114,42 @@ def queue_message(
     """
     if not topic or len(topic) > _LONGEST_TOPIC or not topic.isprintable() or {"+", "#"} & set(topic):
         raise Malformed(f"{topic[:64]!r} is not a topic to publish to", topic=topic)
+    return _queue_payload(tx, clock, ids, Channel.MQTT, turn_id, topic, payload, priority, retain)
+
+
+def queue_webhook(
+    tx: Transaction, clock: Clock, ids: IdSource, *, turn_id: str | None, name: str, payload: Mapping[str, Any], priority: int
+) -> Delivery:
+    """Insert what waits to be posted to the webhook ``name``, in the transaction of what it tells. As :func:`queue_message`.
+
+    Raises:
+        Malformed: too long.
+    """
+    return _queue_payload(tx, clock, ids, Channel.WEBHOOK, turn_id, name, payload, priority, False)
+
+
+def _queue_payload(
+    tx: Transaction,
+    clock: Clock,
+    ids: IdSource,
+    channel: Channel,
+    turn_id: str | None,
+    topic: str,
+    payload: Mapping[str, Any],
+    priority: int,
+    retain: bool,
+) -> Delivery:
     text = json_text(payload)
     if len(text) > MOST_PAYLOAD_CHARACTERS:
         raise Malformed(f"message on {topic}: {len(text)} characters, more than {MOST_PAYLOAD_CHARACTERS}", topic=topic)
     delivery_id = ids.mint("delivery")
     tx.execute(
         """INSERT INTO delivery (id, channel, turn_id, language, lead, text, topic, payload, retain, priority, status,
-                                 queued_utc, queued_mono_ns, boot_id)
-           VALUES (?, ?, ?, '', '', '', ?, ?, ?, ?, ?, ?, ?, ?)""",
+                                 queued_utc, queued_mono_ns, boot_id, clock_synced)
+           VALUES (?, ?, ?, '', '', '', ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             delivery_id,
-            Channel.MQTT,
+            channel,
             turn_id,
             topic,
             text,
@@ -127,10 +159,11 @@ def queue_message(
             utc_text(clock.utc()),
             clock.monotonic_ns(),
             clock.boot_id,
+            clock.is_synced,
         ),
     )
     delivery = load(tx, delivery_id)
-    _note(tx, clock, delivery, turn_id=turn_id, channel=Channel.MQTT, topic=topic, payload=payload, retain=retain)
+    _note(tx, clock, delivery, turn_id=turn_id, channel=channel, topic=topic, payload=payload, retain=retain)
     return delivery
 
 
@@ -146,13 +179,14 @@ def load(tx: Transaction, delivery_id: str) -> Delivery:
     return _delivery(row)
 
 
-def begin_next(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH) -> Delivery | None:
+def begin_next(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH, topic: str | None = None) -> Delivery | None:
     """Take the most urgent pending delivery, oldest first among equals, and mark it attempting. None when all is said.
 
+    With ``topic`` only those of one topic or webhook are looked at.
     Deliveries that have waited longer than 24 h, questions that have been answered meanwhile, and what alarms have overtaken are
     abandoned on the way.
     """
-    while (row := tx.execute(_NEXT, (channel,)).fetchone()) is not None:
+    while (row := tx.execute(_NEXT, (channel, topic)).fetchone()) is not None:
         if tx.execute(_CLOSED_QUESTION, (row["id"],)).fetchone() is not None:
             why = "the question was closed before it could be said"
         elif _waited_s(row, clock) > LONGEST_WAIT_S:
@@ -161,13 +195,14 @@ def begin_next(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH)
             why = STALE
         else:
             return begin(tx, row["id"])
-        _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure=why)
+        abandon(tx, clock, row["id"], why=why)
     return None
 
 
 def is_waiting(tx: Transaction, text: str) -> bool:
     """Whether these very words wait to be said already."""
-    return tx.execute("SELECT 1 FROM delivery WHERE status = 'pending' AND text = ?", (text,)).fetchone() is not None
+    sql = f"SELECT 1 FROM delivery WHERE {OPEN} AND status = 'pending' AND text = ?"
+    return tx.execute(sql, (text,)).fetchone() is not None
 
 
 def has_words(tx: Transaction, turn_id: str) -> bool:
@@ -223,23 +258,56 @@ def give_back(tx: Transaction, clock: Clock, delivery_id: str, *, may_have_been_
     return load(tx, delivery_id)
 
 
-def recover(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH) -> list[Delivery]:
+def recover(tx: Transaction, clock: Clock, channel: Channel = Channel.SPEECH, topic: str | None = None) -> list[Delivery]:
     """Put back what a previous owner was saying when it died: nobody knows how much of it was heard."""
-    rows = tx.execute("SELECT id FROM delivery WHERE channel = ? AND status = 'attempting' ORDER BY seq", (channel,)).fetchall()
+    rows = tx.execute(_UNDER_WAY, (channel, topic)).fetchall()
     return [give_back(tx, clock, row["id"], may_have_been_heard=True, why="interrupted") for row in rows]
 
 
-def supersede(tx: Transaction, clock: Clock, turn_id: str) -> None:
+def abandon(tx: Transaction, clock: Clock, delivery_id: str, *, why: str) -> Delivery:
+    """Give up a delivery that waits. Operation: ``delivery.abandoned``.
+
+    Raises:
+        StateViolationError: it does not wait.
+    """
+    return _end(tx, clock, delivery_id, DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure=why)
+
+
+def abandon_webhooks_except(tx: Transaction, clock: Clock, names: Collection[str]) -> int:
+    """Give up what waits for webhooks that are not configured any more; return how many that were."""
+    left = f"SELECT id, topic FROM delivery WHERE channel = 'webhook' AND {OPEN} ORDER BY seq"
+    rows = [row for row in tx.execute(left).fetchall() if row["topic"] not in names]
+    for row in rows:
+        tx.execute(
+            "UPDATE delivery SET status = 'pending', may_be_repeat = 1 WHERE id = ? AND status = 'attempting'", (row["id"],)
+        )
+        abandon(tx, clock, row["id"], why=f"there is no webhook {row['topic']} any more")
+    return len(rows)
+
+
+def supersede(
+    tx: Transaction, clock: Clock, turn_id: str, *, why: str = "newer words were queued before it could be said"
+) -> None:
     """Abandon what a turn queued and nobody has begun to say: newer words tell more. Operations: ``delivery.abandoned``."""
     waiting = "SELECT id FROM delivery WHERE turn_id = ? AND channel = 'speech' AND status = 'pending' ORDER BY seq"
     for row in tx.execute(waiting, (turn_id,)).fetchall():
-        why = "newer words were queued before it could be said"
         _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure=why)
+
+
+def withdraw(tx: Transaction, clock: Clock, texts: Iterable[str], *, why: str) -> None:
+    """Abandon what the appliance wanted to say of itself in these very words and nobody has begun to say. Operations:
+    ``delivery.abandoned``."""
+    waiting = (
+        "SELECT id FROM delivery WHERE text = ? AND turn_id IS NULL AND channel = 'speech' AND status = 'pending' ORDER BY seq"
+    )
+    for text in texts:
+        for row in tx.execute(waiting, (text,)).fetchall():
+            _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure=why)
 
 
 def open_count(tx: Transaction) -> int:
     """Return how many deliveries are pending or being attempted."""
-    return int(tx.execute("SELECT count(*) FROM delivery WHERE status IN ('pending', 'attempting')").fetchone()[0])
+    return int(tx.execute(f"SELECT count(*) FROM delivery WHERE {OPEN}").fetchone()[0])
 
 
 def _end(
@@ -252,8 +320,9 @@ def _end(
     failure: str = "",
     first_audio_mono_ns: int | None = None,
 ) -> Delivery:
-    columns = "status = ?, failure = ?, first_audio_mono_ns = ?, ended_utc = ?"
-    _move(tx, delivery_id, before, columns, (after, failure, first_audio_mono_ns, utc_text(clock.utc())))
+    columns = "status = ?, failure = ?, first_audio_mono_ns = ?, ended_utc = ?, ended_mono_ns = ?, ended_boot_id = ?"
+    ended_at = (utc_text(clock.utc()), clock.monotonic_ns(), clock.boot_id)
+    _move(tx, delivery_id, before, columns, (after, failure, first_audio_mono_ns, *ended_at))
     ended = load(tx, delivery_id)
     why = {"why": failure} if failure else {}
     _note(tx, clock, ended, attempts=ended.attempts, may_be_repeat=ended.may_be_repeat, **why)
@@ -273,10 +342,13 @@ def _note(tx: Transaction, clock: Clock, delivery: Delivery, **facts: Any) -> No
 
 
 def _waited_s(row: sqlite3.Row, clock: Clock) -> float:
-    """Time since it was queued. Within one boot by the monotonic clock; across boots wall time counts only if disciplined."""
+    """Time since it was queued. Within one boot by the monotonic clock; across boots wall time counts only if it was disciplined
+    at both ends."""
     if row["boot_id"] == clock.boot_id:
         return (clock.monotonic_ns() - int(row["queued_mono_ns"])) / 1e9
-    return (clock.utc() - to_utc(row["queued_utc"])).total_seconds() if clock.is_synced else 0.0
+    if not (clock.is_synced and row["clock_synced"]):
+        return 0.0
+    return (clock.utc() - to_utc(row["queued_utc"])).total_seconds()
 
 
 def _delivery(row: sqlite3.Row) -> Delivery:
@@ -294,9 +366,13 @@ def _delivery(row: sqlite3.Row) -> Delivery:
         may_be_repeat=bool(row["may_be_repeat"]),
         queued_utc=to_utc(row["queued_utc"]),
         queued_mono_ns=row["queued_mono_ns"],
+        boot_id=row["boot_id"],
         first_audio_mono_ns=row["first_audio_mono_ns"],
         ended_utc=to_utc_or_none(row["ended_utc"]),
+        ended_mono_ns=row["ended_mono_ns"],
+        ended_boot_id=row["ended_boot_id"],
         topic=row["topic"] or "",
         payload=to_json_or_none(row["payload"]),
         retain=bool(row["retain"]),
+        unsaid=row["unsaid"],
     )

@@ -18,6 +18,9 @@ from appliance.contracts.store import Transaction
 from appliance.store import actions, operations
 from appliance.store.columns import json_text, json_text_or_none, to_json, to_json_or_none, to_utc, to_utc_or_none, utc_text
 
+SETTLED = (EffectStatus.APPLIED, EffectStatus.NONE)
+"""Statuses an effect never leaves: what became of it is known."""
+
 
 def intend(
     tx: Transaction,
@@ -34,12 +37,15 @@ def intend(
     Raises:
         Refused: the action already has its effect; a second one would be a repeat.
     """
-    if of_action(tx, action_id) is not None:
-        raise Refused(f"action {action_id} already has its effect", action=action_id)
-    tx.execute(
-        "INSERT INTO effect (action_id, turn_id, tool, arguments, status, epoch, intended_utc) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (action_id, turn_id, tool, json_text(arguments), EffectStatus.INTENDED, epoch, utc_text(clock.utc())),
-    )
+    try:
+        tx.execute(
+            "INSERT INTO effect (action_id, turn_id, tool, arguments, status, epoch, intended_utc) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (action_id, turn_id, tool, json_text(arguments), EffectStatus.INTENDED, epoch, utc_text(clock.utc())),
+        )
+    except sqlite3.IntegrityError as error:
+        if of_action(tx, action_id) is None:
+            raise
+        raise Refused(f"action {action_id} already has its effect", action=action_id) from error
     payload = {"turn": turn_id, "tool": tool, "arguments": dict(arguments), "epoch": epoch}
     operations.append(tx, clock, OperationLane.P1, "effect.intended", action_id, payload)
 
@@ -61,12 +67,12 @@ def conclude(
     Raises:
         Refused: no such effect, it is settled, or ``status`` is not an ending.
     """
-    effect = of_action(tx, action_id)
+    effect = tx.execute("SELECT turn_id, tool, status, was_unknown FROM effect WHERE action_id = ?", (action_id,)).fetchone()
     if effect is None:
         raise Refused(f"action {action_id} has no effect to conclude", action=action_id)
-    settled = effect.status in (EffectStatus.APPLIED, EffectStatus.NONE)
-    if settled or status is EffectStatus.INTENDED or status is effect.status:
-        raise Refused(f"an effect that is {effect.status} cannot become {status}", action=action_id, status=effect.status)
+    found = EffectStatus(effect["status"])
+    if found in SETTLED or status is EffectStatus.INTENDED or status is found:
+        raise Refused(f"an effect that is {found} cannot become {status}", action=action_id, status=found)
     unknown = status is EffectStatus.UNKNOWN
     tx.execute(
         "UPDATE effect SET status = ?, was_unknown = was_unknown OR ?, settled_by = ?, note = ?,"
@@ -82,11 +88,11 @@ def conclude(
         ),
     )
     payload = {
-        "turn": effect.turn_id,
-        "tool": effect.tool,
+        "turn": effect["turn_id"],
+        "tool": effect["tool"],
         "by": settled_by,
         "note": note,
-        "was_unknown": effect.was_unknown or unknown,
+        "was_unknown": bool(effect["was_unknown"]) or unknown,
         "result": None if result is None else dict(result),
     }
     operations.append(tx, clock, OperationLane.P1, f"effect.{status}", action_id, payload)
@@ -94,7 +100,9 @@ def conclude(
 
 def orphan(tx: Transaction, clock: Clock, epoch: int) -> list[Effect]:
     """Turn every intent of an epoch before ``epoch`` into an unknown, its action with it, and return them."""
-    rows = tx.execute("SELECT action_id FROM effect WHERE status = 'intended' AND epoch < ? ORDER BY seq", (epoch,)).fetchall()
+    left = """SELECT action_id FROM effect INDEXED BY effect_open
+        WHERE status IN ('intended', 'unknown') AND status = 'intended' AND epoch < ? ORDER BY seq"""
+    rows = tx.execute(left, (epoch,)).fetchall()
     orphans = []
     for row in rows:
         action_id = row["action_id"]

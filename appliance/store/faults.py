@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from enum import StrEnum
 from pathlib import Path
 
 from appliance.contracts.errors import Corrupt, FloorhandError, StorageFullError, Unavailable
 
 _NO_ROOM_BYTES = 256 * 1024  # a partition with less cannot grow the write-ahead log's shared memory and a checkpoint
+
+
+class StorageFault(StrEnum):
+    """What is wrong with the storage: no room, no writing, a log that cannot be folded in, or the ledger has ended."""
+
+    FULL = "full"
+    UNWRITABLE = "unwritable"
+    LOG_TOO_LONG = "log_too_long"
+    ENDED = "ended"
 
 
 def translate(error: sqlite3.Error, path: Path) -> FloorhandError | None:
@@ -17,8 +27,7 @@ def translate(error: sqlite3.Error, path: Path) -> FloorhandError | None:
     Primary result codes are the low byte of https://sqlite.org/rescode.html. A full disk and a damaged file are told
     apart: an I/O error counts as "full" only when the partition has no room.
     """
-    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    match primary:
+    match primary_code(error):
         case sqlite3.SQLITE_FULL:
             return _full(path)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
@@ -30,6 +39,11 @@ def translate(error: sqlite3.Error, path: Path) -> FloorhandError | None:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return Unavailable(f"{path.name} is being written by another program", retry_after_s=1.0, file=str(path))
     return None
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary result code, 0 when the error is not SQLite's own."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _full(path: Path) -> StorageFullError:

@@ -44,9 +44,9 @@ def require_none(tx: Transaction) -> None:
     """Check that nothing is on hold, in the transaction that would begin an effect.
 
     Raises:
-        Refused: it is; the message names who holds and why, facts the ``source``.
+        Refused: it is; the message names who holds and why, facts ``source``, ``by`` and ``reason``.
     """
     for hold in in_force(tx):
         who = "the key switch" if hold.source is HoldSource.KEY_SWITCH else hold.by
         why = f": {hold.reason}" if hold.reason else ""
-        raise Refused(f"the appliance is on hold by {who}{why}", source=str(hold.source), by=hold.by)
+        raise Refused(f"the appliance is on hold by {who}{why}", source=str(hold.source), by=hold.by, reason=hold.reason)

@@ -43,15 +43,17 @@ def refuse_newer(connection: sqlite3.Connection) -> None:
         )
 
 
-def migrate(connection: sqlite3.Connection) -> int:
+def migrate(connection: sqlite3.Connection, up_to: int | None = None) -> int:
     """Apply what is missing and return the schema number reached. A step that fails leaves the one before it.
+
+    ``up_to`` stops at an older schema, which only what was written with that one is read into.
 
     Raises:
         Refused: the file was written by a newer version; it is not touched.
     """
     refuse_newer(connection)
     for number, sql in steps().items():
-        if number > version_of(connection):
+        if version_of(connection) < number <= (up_to or number):
             try:
                 # executescript() manages no transaction of its own here: the script carries it, with its number.
                 connection.executescript(f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version = {number};\nCOMMIT;")

@@ -10,11 +10,21 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Corrupt, Refused
 from appliance.contracts.operation import GENESIS_HASH, Operation, OperationLane
 from appliance.contracts.store import Transaction
-from appliance.foundation.hash_chain import chain_hash, is_intact
+from appliance.foundation.canonical import digest_of_text
+from appliance.foundation.hash_chain import is_intact, link_hash
 from appliance.store.columns import json_text, to_json, utc_text
 
 SELECT = "SELECT operation.*, appliance.origin AS origin FROM operation CROSS JOIN appliance"
 """Rows that :func:`to_operation` reads; add ``WHERE … ORDER BY operation.seq``."""
+
+
+_HEAD = "SELECT origin, seq, hash FROM appliance LEFT JOIN operation_head ON lane = ?"
+_INSERT = (
+    "INSERT INTO operation (lane, seq, kind, entity, payload, at_utc, clock_synced, prev_hash, hash)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_FIRST_HEAD = "INSERT INTO operation_head (seq, hash, lane) VALUES (?, ?, ?)"
+_NEXT_HEAD = "UPDATE operation_head SET seq = ?, hash = ? WHERE lane = ?"
 
 
 def set_origin(tx: Transaction, clock: Clock, name: str) -> None:
@@ -38,38 +48,26 @@ def origin(tx: Transaction) -> str:
     """
     row = tx.execute("SELECT origin FROM appliance").fetchone()
     if row is None:
-        raise Refused("the ledger has no origin yet: set_origin comes first")
+        raise _no_origin()
     name: str = row["origin"]
     return name
 
 
-def append(tx: Transaction, clock: Clock, lane: OperationLane, kind: str, entity: str, payload: Mapping[str, Any]) -> Operation:
-    """Add one entry to a lane and return it. ``kind`` is ``noun.what_happened``, ``entity`` the id it is about."""
-    head = tx.execute("SELECT seq, hash FROM operation_head WHERE lane = ?", (lane,)).fetchone()
-    seq, prev_hash = (head["seq"] + 1, head["hash"]) if head else (1, GENESIS_HASH)
-    name, at_utc, clock_synced = origin(tx), utc_text(clock.utc()), clock.is_synced
-    hashed = chain_hash(
-        origin=name,
-        lane=lane,
-        seq=seq,
-        kind=kind,
-        entity=entity,
-        payload=payload,
-        at_utc=at_utc,
-        clock_synced=clock_synced,
-        prev_hash=prev_hash,
-    )
-    tx.execute(
-        "INSERT INTO operation (lane, seq, kind, entity, payload, at_utc, clock_synced, prev_hash, hash)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (lane, seq, kind, entity, json_text(payload), at_utc, clock_synced, prev_hash, hashed),
-    )
-    tx.execute(
-        "INSERT INTO operation_head (lane, seq, hash) VALUES (?, ?, ?)"
-        " ON CONFLICT (lane) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
-        (lane, seq, hashed),
-    )
-    return Operation(name, lane, seq, kind, entity, payload, at_utc, clock_synced, prev_hash, hashed)
+def append(tx: Transaction, clock: Clock, lane: OperationLane, kind: str, entity: str, payload: Mapping[str, Any]) -> None:
+    """Add one entry to a lane. ``kind`` is ``noun.what_happened``, ``entity`` the id it is about.
+
+    Raises:
+        Refused: the ledger has no origin yet.
+    """
+    head = tx.execute(_HEAD, (lane,)).fetchone()
+    if head is None:
+        raise _no_origin()
+    name, newest, newest_hash = head
+    seq, prev_hash = (1, GENESIS_HASH) if newest is None else (newest + 1, newest_hash)
+    written, at_utc, clock_synced = json_text(payload), utc_text(clock.utc()), clock.is_synced
+    hashed = link_hash(prev_hash, [name, lane, seq, kind, entity, at_utc, clock_synced, digest_of_text(written)])
+    tx.execute(_INSERT, (lane, seq, kind, entity, written, at_utc, clock_synced, prev_hash, hashed))
+    tx.execute(_FIRST_HEAD if newest is None else _NEXT_HEAD, (seq, hashed, lane))
 
 
 def to_operation(row: sqlite3.Row) -> Operation:
@@ -114,6 +112,10 @@ def _walk(rows: Iterable[sqlite3.Row], lane: OperationLane) -> tuple[int, str]:
             raise _broken(lane, operation.seq, "does not fit the chain")
         count, prev_hash = operation.seq, operation.hash
     return count, prev_hash
+
+
+def _no_origin() -> Refused:
+    return Refused("the ledger has no origin yet: set_origin comes first")
 
 
 def _broken(lane: OperationLane, seq: int, what: str) -> Corrupt:

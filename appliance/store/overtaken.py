@@ -31,7 +31,8 @@ _IS_HEARD = "SELECT 1 FROM delivery WHERE turn_id = ? AND channel = 'speech' AND
 _IS_ABANDONED = "SELECT 1 FROM delivery WHERE turn_id = ? AND channel = 'speech' AND status = 'abandoned' AND failure = ?"
 _IS_QUESTION = "SELECT 1 FROM confirmation WHERE delivery_id = ?"
 _NEWER_CLEAR = """SELECT 1 FROM delivery JOIN turn ON turn.id = delivery.turn_id
-    WHERE delivery.status = 'pending' AND delivery.channel = 'speech' AND delivery.seq > ?
+    WHERE delivery.status IN ('pending', 'attempting') AND delivery.status = 'pending' AND delivery.channel = 'speech'
+    AND delivery.seq > ?
     AND turn.intent = 'alarm_cleared' AND json_extract(turn.context, '$.alarm.alarm_id') = ?"""
 
 

@@ -22,16 +22,22 @@ Texts that people said are in it as digests only. The hash is taken whenever the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn
-from appliance.foundation.canonical import digest
-from appliance.store.columns import to_json
+from appliance.foundation.canonical import canonical_json, digest, digest_of_text
 
 
-def take(tx: Transaction, turn: Turn) -> dict[str, Any]:
-    """Return the twelve fields, the turn's own from ``turn`` and the rest from its rows."""
+class Written(NamedTuple):
+    """A turn's plan (None before there is one) and context as they are stored: canonical JSON."""
+
+    plan: str | None
+    context: str
+
+
+def take(tx: Transaction, turn: Turn, written: Written | None = None) -> dict[str, Any]:
+    """Return the twelve fields, the turn's own from ``turn`` and the rest from its rows. ``written`` spares writing it again."""
     run = tx.execute(
         "SELECT step_id, tool, state FROM action WHERE turn_id = ? AND state <> 'pending' ORDER BY position", (turn.id,)
     )
@@ -42,16 +48,27 @@ def take(tx: Transaction, turn: Turn) -> dict[str, Any]:
         (turn.id,),
     )
     return {
+        **of_new(turn, written),
+        "tools_run": [list(row) for row in run],
+        "awaiting": [[row["id"], row["action_id"], digest_of_text(row["arguments"])] for row in awaiting],
+    }
+
+
+def of_new(turn: Turn, written: Written | None = None) -> dict[str, Any]:
+    """Return the twelve fields of a turn that has no steps yet."""
+    if written is None:
+        written = Written(None if turn.plan is None else canonical_json(turn.plan), canonical_json(turn.context))
+    return {
         "session": turn.session_id,
         "lane": turn.lane,
         "language": turn.language,
         "offline": turn.offline,
         "state": str(turn.state),
         "intent": turn.intent,
-        "context": digest(turn.context),
-        "plan": "" if turn.plan is None else digest(turn.plan),
-        "tools_run": [list(row) for row in run],
-        "awaiting": [[row["id"], row["action_id"], digest(to_json(row["arguments"]))] for row in awaiting],
+        "context": digest_of_text(written.context),
+        "plan": "" if written.plan is None else digest_of_text(written.plan),
+        "tools_run": [],
+        "awaiting": [],
         "blocking_reason": turn.blocking_reason,
         "failure": turn.failure,
     }

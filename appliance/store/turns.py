@@ -12,11 +12,18 @@ from appliance.contracts.errors import Refused, StateViolationError
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn, TurnEvent, TurnState, advance
-from appliance.store import confirmations, operations, snapshot
+from appliance.store import confirmations, interrupts, operations, snapshot
 from appliance.store.columns import json_text, json_text_or_none, to_json, to_json_or_none, to_utc, utc_text
+from appliance.store.snapshot import Written
 
 BY_ID = "SELECT * FROM turn WHERE id = ?"
 """Query of one turn, for :func:`to_turn`."""
+
+_SPENDING = """SELECT id, spent_s,
+    (SELECT count(*) FROM action WHERE turn_id = turn.id AND state IN ('started', 'done', 'failed', 'unknown')) AS calls,
+    (SELECT count(*) FROM confirmation WHERE turn_id = turn.id AND status = 'pending') AS open FROM turn"""
+SPENDING = f"{_SPENDING} WHERE id IN (SELECT value FROM json_each(?))"
+"""Query of what turns have used of their lifespan, given a JSON list of ids, for :func:`to_spending`."""
 
 ACTIVE = (TurnState.PLANNING, TurnState.EXECUTING)
 """States in which a turn has the appliance work for it, and its lifespan runs."""
@@ -33,7 +40,8 @@ class Spending:
 
 def insert(tx: Transaction, turn: Turn) -> Turn:
     """Store a new turn, IDLE as it is born; return it with its hash. Its first :func:`move` logs it."""
-    born = replace(turn, state_hash=snapshot.state_hash(snapshot.take(tx, turn)))
+    plan, context = json_text_or_none(turn.plan), json_text(turn.context)
+    born = replace(turn, state_hash=snapshot.state_hash(snapshot.of_new(turn, Written(plan, context))))
     tx.execute(
         "INSERT INTO turn (id, session_id, admission_id, lane, language, state, intent, plan, context, blocking_reason,"
         " failure, state_hash, lifespan_s, offline, opened_utc, updated_utc)"
@@ -46,8 +54,8 @@ def insert(tx: Transaction, turn: Turn) -> Turn:
             born.language,
             born.state,
             born.intent,
-            json_text_or_none(born.plan),
-            json_text(born.context),
+            plan,
+            context,
             born.blocking_reason,
             born.failure,
             born.state_hash,
@@ -68,6 +76,7 @@ def move(
     *,
     admission_id: str | None = None,
     reason: str = "",
+    intent: str | None = None,
     plan: Mapping[str, Any] | None = None,
     context: Mapping[str, Any] | None = None,
     lifespan_s: float | None = None,
@@ -76,13 +85,15 @@ def move(
     """Take one transition and return the turn as stored. What is not given stays. Appends ``turn.<state>`` (P1).
 
     ``reason`` becomes the failure of a turn that fails or is abandoned, whose open questions are closed with it; else it is
-    what blocks the turn (cleared when empty). ``admission_id`` is the admission that moves it, for the record.
+    what blocks the turn (cleared when empty). ``admission_id`` is the admission that moves it, for the record. Once the turn
+    neither works nor waits, what was still wanted of it (``interrupt``) counts as handled.
 
     Raises:
         StateViolationError: the table has no such transition; facts name the turn, nothing was written.
         Refused: no such turn.
     """
-    before = by_id(tx, turn_id)
+    row = _row(tx, turn_id)
+    before = to_turn(row)
     try:
         state = advance(before.state, event)
     except StateViolationError as violation:
@@ -93,24 +104,29 @@ def move(
         confirmations.abandon_of_turn(tx, clock, turn_id)
     elif event is TurnEvent.ASKED:
         reason = reason or "waiting for an answer"
+    if state is not TurnState.CONFIRMING and state not in ACTIVE:
+        interrupts.handle(tx, clock, turn_id)
+    written = Written(row["plan"] if plan is None else json_text(plan), row["context"] if context is None else json_text(context))
     after = replace(
         before,
         state=state,
-        plan=before.plan if plan is None else plan,
-        context=before.context if context is None else context,
+        intent=before.intent if intent is None else intent,
+        plan=before.plan if plan is None else to_json_or_none(written.plan),  # as stored: JSON knows no tuples
+        context=before.context if context is None else to_json(written.context),
         blocking_reason="" if ended_badly else reason,
         failure=reason if ended_badly else before.failure,
         lifespan_s=before.lifespan_s if lifespan_s is None else lifespan_s,
         updated_utc=clock.utc(),
     )
-    after = replace(after, state_hash=snapshot.state_hash(snapshot.take(tx, after)))
+    after = replace(after, state_hash=snapshot.state_hash(snapshot.take(tx, after, written)))
     tx.execute(
-        "UPDATE turn SET state = ?, plan = ?, context = ?, blocking_reason = ?, failure = ?, state_hash = ?, lifespan_s = ?,"
-        " spent_s = coalesce(?, spent_s), updated_utc = ? WHERE id = ?",
+        "UPDATE turn SET state = ?, intent = ?, plan = ?, context = ?, blocking_reason = ?, failure = ?, state_hash = ?,"
+        " lifespan_s = ?, spent_s = coalesce(?, spent_s), updated_utc = ? WHERE id = ?",
         (
             after.state,
-            json_text_or_none(after.plan),
-            json_text(after.context),
+            after.intent,
+            written.plan,
+            written.context,
             after.blocking_reason,
             after.failure,
             after.state_hash,
@@ -131,7 +147,7 @@ def move(
         "state_hash": after.state_hash,
     }
     operations.append(tx, clock, OperationLane.P1, f"turn.{after.state}", after.id, payload)
-    return by_id(tx, turn_id)  # as stored: JSON knows no tuples
+    return after
 
 
 def by_id(tx: Transaction, turn_id: str) -> Turn:
@@ -140,10 +156,28 @@ def by_id(tx: Transaction, turn_id: str) -> Turn:
     Raises:
         Refused: no such turn.
     """
-    row = tx.execute(BY_ID, (turn_id,)).fetchone()
-    if row is None:
-        raise _missing(turn_id)
-    return to_turn(row)
+    return to_turn(_row(tx, turn_id))
+
+
+def under_way(tx: Transaction) -> list[Turn]:
+    """Return the turns that work, wait to go on after a restart, or wait for an answer, newest first."""
+    rows = tx.execute(
+        """SELECT * FROM turn WHERE state IN ('planning', 'executing', 'confirming') AND id IN (
+               SELECT turn_id FROM admission WHERE status IN ('queued', 'started', 'unknown') AND status = 'started'
+               UNION SELECT payload ->> '$.turn_id' FROM admission WHERE status = 'queued' AND kind = 'resume'
+               UNION SELECT turn_id FROM confirmation WHERE status = 'pending') ORDER BY seq DESC"""
+    )
+    return [to_turn(row) for row in rows]
+
+
+def newest_of(tx: Transaction, lane: str) -> Turn | None:
+    """Return the newest turn of a lane's open session, whatever became of it."""
+    row = tx.execute(
+        """SELECT turn.* FROM turn JOIN session ON session.id = turn.session_id
+           WHERE session.lane = ? AND session.state = 'open' ORDER BY turn.seq DESC LIMIT 1""",
+        (lane,),
+    ).fetchone()
+    return None if row is None else to_turn(row)
 
 
 def exists(tx: Transaction, turn_id: str) -> bool:
@@ -157,15 +191,14 @@ def spending(tx: Transaction, turn_id: str) -> Spending:
     Raises:
         Refused: no such turn.
     """
-    row = tx.execute(
-        "SELECT spent_s,"
-        " (SELECT count(*) FROM action WHERE turn_id = turn.id AND state IN ('started', 'done', 'failed', 'unknown')) AS calls,"
-        " (SELECT count(*) FROM confirmation WHERE turn_id = turn.id AND status = 'pending') AS open"
-        " FROM turn WHERE id = ?",
-        (turn_id,),
-    ).fetchone()
+    row = tx.execute(f"{_SPENDING} WHERE id = ?", (turn_id,)).fetchone()
     if row is None:
         raise _missing(turn_id)
+    return to_spending(row)
+
+
+def to_spending(row: sqlite3.Row) -> Spending:
+    """Read a row of :data:`SPENDING`."""
     return Spending(row["calls"], row["open"], row["spent_s"])
 
 
@@ -189,6 +222,13 @@ def to_turn(row: sqlite3.Row) -> Turn:
         opened_utc=to_utc(row["opened_utc"]),
         updated_utc=to_utc(row["updated_utc"]),
     )
+
+
+def _row(tx: Transaction, turn_id: str) -> sqlite3.Row:
+    row: sqlite3.Row | None = tx.execute(BY_ID, (turn_id,)).fetchone()
+    if row is None:
+        raise _missing(turn_id)
+    return row
 
 
 def _missing(turn_id: str) -> Refused:

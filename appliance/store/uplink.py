@@ -47,10 +47,17 @@ async def next_slice(ledger: Ledger, lane: OperationLane, after: int, *, operati
 
 
 async def hash_at(ledger: Ledger, lane: OperationLane, seq: int) -> str | None:
-    """Return the hash of an entry, the genesis hash at 0, None when there is no such entry."""
+    """Return the hash of an entry, the genesis hash at 0, None when there is none or nobody knows it.
+
+    An entry that was lost with a damaged ledger may still have a hash that is known (:mod:`appliance.store.salvage_lanes`).
+    """
     if seq == 0:
         return GENESIS_HASH
-    rows = await ledger.fetch("SELECT hash FROM operation WHERE lane = ? AND seq = ?", (lane, seq))
+    rows = await ledger.fetch(
+        "SELECT hash FROM operation WHERE lane = ?1 AND seq = ?2"
+        " UNION ALL SELECT hash FROM operation_lost WHERE lane = ?1 AND seq = ?2 AND what = 'lost' AND hash <> ''",
+        (lane, seq),
+    )
     return rows[0]["hash"] if rows else None
 
 

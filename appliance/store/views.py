@@ -18,6 +18,12 @@ from appliance.contracts.store import Ledger
 
 Shown = dict[str, Any]
 
+_TO_DO = {
+    "effect": "floorhand unknowns verify {id}; or look at the machine, then floorhand unknowns settle {id} --as done|not-done",
+    "admission": "see with its turn how far it came, then floorhand unknowns settle {id} --as interrupted",
+}
+_AUDIT = "lane = 'P1' AND (kind GLOB 'audit.*' OR kind = 'interrupt.asked')"
+
 _JSON = frozenset({"payload", "context", "plan", "arguments", "result"})
 _BOOLEAN = frozenset(
     {"offline", "clock_synced", "may_be_repeat", "was_unknown", "optional", "asked", "retain", "is_state", "was_missed"}
@@ -159,18 +165,25 @@ async def heard(ledger: Ledger, *, limit: int) -> list[Shown]:
 
 
 async def unknowns(ledger: Ledger) -> list[Shown]:
-    """Effects and admissions of which nobody knows how they ended. ``id`` is what :meth:`Core.settle` takes."""
+    """Effects and admissions of which nobody knows how they ended. ``id`` is what :meth:`Core.settle` takes, ``to_do`` what a
+    person does about it."""
     found = await _rows(
         ledger,
         """SELECT action_id AS id, 'effect' AS kind, turn_id, tool AS what, arguments, intended_utc AS since_utc, epoch
            FROM effect WHERE status = 'unknown' ORDER BY seq DESC""",
     )
-    return found + await _rows(
+    found += await _rows(
         ledger,
         """SELECT id, 'admission' AS kind, turn_id, door || ' ' || kind AS what, payload AS arguments,
                   admitted_utc AS since_utc, epoch
            FROM admission WHERE status = 'unknown' ORDER BY seq DESC""",
     )
+    return [row | {"to_do": _TO_DO[row["kind"]].format(id=row["id"])} for row in found]
+
+
+async def audit(ledger: Ledger, *, limit: int) -> list[Shown]:
+    """What was refused or decided, as the audit log has it."""
+    return await _rows(ledger, f"SELECT * FROM operation WHERE {_AUDIT} ORDER BY seq DESC LIMIT ?", limit)
 
 
 async def work_orders(ledger: Ledger, *, limit: int) -> list[Shown]:

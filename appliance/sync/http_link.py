@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from appliance.contracts.errors import Refused, Unavailable
 from appliance.contracts.operation import Operation
 from appliance.foundation.canonical import canonical_json
+from appliance.foundation.outbound import read_token, retry_after_s, tls_context
 from appliance.sync.settings import SyncSettings
 
 if TYPE_CHECKING:
     import httpx
 
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504, 507})  # says nothing about what was sent: send it again
-_LONGEST_RETRY_AFTER_S = 600.0
 
 
 class HttpCoordinator:
@@ -83,7 +82,7 @@ class HttpCoordinator:
 
         client = self._open()
         if not self._token:
-            self._token = _token(self._settings)
+            self._token = read_token(self._settings.token.get_secret_value(), self._settings.token_file)
         bearer = {"Authorization": f"Bearer {self._token}"}
         try:
             async with asyncio.timeout(self._settings.total_timeout_s):
@@ -109,34 +108,12 @@ class HttpCoordinator:
                 headers={"Content-Type": "application/json"},
                 timeout=httpx.Timeout(settings.total_timeout_s, connect=settings.connect_timeout_s),
                 limits=httpx.Limits(max_connections=4, keepalive_expiry=30.0),
-                verify=_tls(settings),
+                verify=tls_context(settings.coordinator, settings.ca_file),
                 transport=self._transport,
                 follow_redirects=False,
                 trust_env=False,
             )
         return self._client
-
-
-def _token(settings: SyncSettings) -> str:
-    if settings.token_file is None:
-        return settings.token.get_secret_value()
-    try:
-        if settings.token_file.stat().st_mode & 0o077:
-            raise Refused(
-                f"{settings.token_file} can be read by others; run: chmod 600 {settings.token_file}", reason="token_file"
-            )
-        return settings.token_file.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise Refused(f"the token cannot be read from {settings.token_file}: {error.strerror}", reason="token_file") from error
-
-
-def _tls(settings: SyncSettings) -> ssl.SSLContext:
-    if settings.coordinator.startswith("http://"):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used, and trusts nobody
-    try:
-        return ssl.create_default_context(cafile=settings.ca_file)
-    except OSError as error:  # ssl.SSLError is one too
-        raise Refused(f"{settings.ca_file} is no usable certificate file: {error}", reason="ca_file") from error
 
 
 def _answer(response: httpx.Response, path: str) -> dict[str, Any]:
@@ -151,7 +128,10 @@ def _answer(response: httpx.Response, path: str) -> dict[str, Any]:
         content = None
     if response.status_code in _LATER:
         why = content.get("message", "") if isinstance(content, dict) else ""
-        raise Unavailable(f"answered {response.status_code} {why}".rstrip(), retry_after_s=_retry_after_s(response))
+        raise Unavailable(
+            f"answered {response.status_code} {why}".rstrip(),
+            retry_after_s=retry_after_s(response.headers.get("Retry-After", "")),
+        )
     if not isinstance(content, dict):
         raise _strange(path, response.status_code)
     if response.status_code == 200:
@@ -165,12 +145,6 @@ def _answer(response: httpx.Response, path: str) -> dict[str, Any]:
 
 def _strange(path: str, status: int = 200) -> Unavailable:
     return Unavailable(f"what answered {path} with {status} is not a coordinator", retry_after_s=0.0)
-
-
-def _retry_after_s(response: httpx.Response) -> float:
-    """Read Retry-After in seconds; its date form is ignored, for this machine's clock may be wrong."""
-    text = response.headers.get("Retry-After", "")
-    return min(float(text), _LONGEST_RETRY_AFTER_S) if text.isascii() and text.isdigit() else 0.0
 
 
 def _is_count(value: object) -> bool:

@@ -43,10 +43,12 @@ class StandingAlarm:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the panel shows. ``is_degraded``: some part of the appliance is named as degraded."""
+    """What the panel shows. ``is_degraded``: some part of the appliance is named as degraded; ``is_on_hold``: it carries nothing
+    out."""
 
     alarms: tuple[StandingAlarm, ...] = ()
     is_degraded: bool = False
+    is_on_hold: bool = False
 
     @property
     def calling(self) -> frozenset[str]:
@@ -62,6 +64,7 @@ class Annunciation:
     amber: Pattern = Pattern.OFF
     green: Pattern = Pattern.OFF
     buzzer: Pattern = Pattern.OFF
+    hold: Pattern = Pattern.OFF
 
 
 DARK = Annunciation()
@@ -77,13 +80,14 @@ def annunciate(situation: Situation, silenced: frozenset[str] = frozenset()) -> 
     urgent = [alarm for alarm in situation.alarms if _is_urgent(alarm)]
     lesser = [alarm for alarm in situation.alarms if not _is_urgent(alarm)]
     red, amber = _lamp(urgent, Pattern.FAST), _lamp(lesser, Pattern.SLOW)
-    if amber is Pattern.OFF and situation.is_degraded:
+    if amber is Pattern.OFF and (situation.is_degraded or situation.is_on_hold):
         amber = Pattern.STEADY
     return Annunciation(
         red=red,
         amber=amber,
         green=Pattern.STEADY if red is amber is Pattern.OFF else Pattern.OFF,
         buzzer=Pattern.FAST if situation.calling - silenced else Pattern.OFF,
+        hold=Pattern.STEADY if situation.is_on_hold else Pattern.OFF,
     )
 
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class DebouncedInput:
     """One contact. Debounced here, because not every pin factory does it: a level counts once it was steady for long enough.
 
-    A contact is taken as open until it was read, so one that is closed at start is a change; and so is one that was closed and
-    can no longer be read.
+    A button is taken as released until it was read, so one that is pressed at start is a change; and so is one that was pressed
+    and can no longer be read. A switch that stays as it was turned (``is_maintained``) tells its first reading, whatever it is,
+    and stays what it was last read as while it cannot be read.
     """
 
     def __init__(
@@ -36,6 +37,8 @@ class DebouncedInput:
         clock: Clock,
         degraded: Degraded,
         on_change: Callable[[bool, int], None],
+        *,
+        is_maintained: bool = False,
     ) -> None:
         self._part = part
         self._pin = pin
@@ -43,7 +46,9 @@ class DebouncedInput:
         self._clock = clock
         self._degraded = degraded
         self._on_change = on_change
+        self._is_maintained = is_maintained
         self._is_active = False
+        self._is_told = not is_maintained
         self._edge = asyncio.Event()
         self._first_edge_ns: int | None = None
 
@@ -72,7 +77,8 @@ class DebouncedInput:
                     with vendor_errors(what):
                         is_active = bool(device.is_active)
                 except Unavailable:
-                    self._take_level(False)
+                    if not self._is_maintained:
+                        self._take_level(False)
                     raise
                 self._take_level(is_active)
 
@@ -107,6 +113,6 @@ class DebouncedInput:
 
     def _take_level(self, is_active: bool) -> None:
         first_edge_ns, self._first_edge_ns = self._first_edge_ns, None
-        if is_active != self._is_active:  # else a bounce came back to where it was
-            self._is_active = is_active
+        if is_active != self._is_active or not self._is_told:  # else a bounce came back to where it was
+            self._is_active, self._is_told = is_active, True
             self._on_change(is_active, self._clock.monotonic_ns() if first_edge_ns is None else first_edge_ns)

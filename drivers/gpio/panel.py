@@ -27,7 +27,8 @@ OnChange = Callable[[bool, int], None]
 
 
 class Panel:
-    """Everything on the GPIO header. ``on_acknowledge`` takes the moment of the press; the buzzer is silent by then."""
+    """Everything on the GPIO header. ``on_acknowledge`` takes the moment of the press; the buzzer is silent by then. ``on_key``
+    also hears how the key stands when it is first read."""
 
     def __init__(
         self,
@@ -46,12 +47,13 @@ class Panel:
         self._situation: Situation | None = None
         self._silenced: frozenset[str] = frozenset()
 
-        def contact(part: str, pin: InputPin | None, on_change: OnChange) -> DebouncedInput | None:
-            return DebouncedInput(part, pin, self._chip, clock, degraded, on_change) if pin else None
+        def contact(part: str, pin: InputPin | None, on_change: OnChange, *, stays: bool = False) -> DebouncedInput | None:
+            return DebouncedInput(part, pin, self._chip, clock, degraded, on_change, is_maintained=stays) if pin else None
 
         light = settings.stack_light
         outputs = {"red": light.red, "amber": light.amber, "green": light.green, "buzzer": settings.buzzer}
-        self._key = contact("key switch", settings.key_switch, on_key)
+        outputs |= {"hold": settings.hold_lamp}
+        self._key = contact("key switch", settings.key_switch, on_key, stays=True)
         others = [
             contact("push-to-talk", settings.push_to_talk, on_talk),
             contact("acknowledge button", settings.acknowledge, self._acknowledge),
@@ -65,7 +67,7 @@ class Panel:
 
     @property
     def key_is_on(self) -> bool:
-        """Whether the key switch is turned on. Without one, or while it cannot be read, nobody has turned it."""
+        """Whether the key switch is turned on, as it was last read. Without one nobody has turned it."""
         return self._key is not None and self._key.is_active
 
     async def run(self) -> None:

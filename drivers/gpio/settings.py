@@ -47,8 +47,9 @@ class GpioSettings(_Frozen):
 
     push_to_talk: InputPin | None = Field(default=None, description="button, held to talk")
     acknowledge: InputPin | None = Field(default=None, description="button that silences the buzzer and acknowledges alarms")
-    key_switch: InputPin | None = Field(default=None, description="key switch, closed when turned on")
+    key_switch: InputPin | None = Field(default=None, description="key switch, closed when turned on: nothing is carried out")
     stack_light: StackLight = StackLight()
+    hold_lamp: OutputPin | None = Field(default=None, description="lamp that is lit while the appliance is on hold")
     buzzer: OutputPin | None = Field(default=None, description="sounds for a new alarm of critical or high priority")
 
     @model_validator(mode="after")
@@ -68,6 +69,7 @@ class GpioSettings(_Frozen):
             "stack_light.red": self.stack_light.red,
             "stack_light.amber": self.stack_light.amber,
             "stack_light.green": self.stack_light.green,
+            "hold_lamp": self.hold_lamp,
             "buzzer": self.buzzer,
         }
         yield from ((name, each.pin) for name, each in named.items() if each is not None)

@@ -64,7 +64,9 @@ class TagTrack:
             why = f"the device gives no number ({self.where})"
             reading = Reading(self.tag.key, None, self.tag.unit, Quality.BAD, None, raw, why)
         else:
-            reading = self.good = Reading(self.tag.key, value, self.tag.unit, Quality.GOOD, sample.utc, raw)
+            reading = self.good = Reading(
+                self.tag.key, value, self.tag.unit, Quality.GOOD, sample.utc, raw, source_mono_ns=sample.at_ns
+            )
         self._follow(reading, sample)
         return reading
 
@@ -87,7 +89,7 @@ class TagTrack:
     def _keep_good(self) -> None:
         """Let the last good value have the time at which it came last, before another reading follows it."""
         if self.good is not None and self.good is self.newest and self.sample is not None:
-            self.good = replace(self.good, source_utc=self.sample.utc)
+            self.good = replace(self.good, source_utc=self.sample.utc, source_mono_ns=self.sample.at_ns)
 
     def last(self, now_ns: int, lost_why: str) -> Reading | None:
         """Return the newest sample, STALE when it is too old or (``lost_why``) the device cannot be seen."""
@@ -95,7 +97,7 @@ class TagTrack:
         sample = self.sample
         if newest is None or newest.quality is not Quality.GOOD or sample is None:
             return newest
-        newest = replace(newest, source_utc=sample.utc)
+        newest = replace(newest, source_utc=sample.utc, source_mono_ns=sample.at_ns)
         age_s = (now_ns - sample.at_ns) / 1e9
         if lost_why:
             return replace(newest, quality=Quality.STALE, why=f"{lost_why} ({self.where})")
@@ -165,7 +167,7 @@ class Reporting:
             self.tell(block, readings)
             return
         sample.utc, sample.at_ns = self._clock.utc(), self._clock.monotonic_ns()
-        again = Repeat(block.readings, sample.utc)
+        again = Repeat(block.readings, sample.utc, sample.at_ns)
         for listener in self.sample_listeners:
             listener(again)
 

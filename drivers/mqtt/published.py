@@ -65,7 +65,7 @@ class PublishedValues:
         for key in told:
             self._taken_mono_ns.pop(key, None)
         for reading in readings:
-            told[reading.tag] = reading
+            told[reading.tag] = self._timed(reading, now_ns)
             if reading.tag in self._stale_after_ns:
                 self._taken_mono_ns[reading.tag] = now_ns
         self._keep(told.values())
@@ -98,6 +98,11 @@ class PublishedValues:
     def _stale(self, key: str, why: str) -> Reading:
         known = self._newest[key]
         return known if known.value is None else replace(known, quality=Quality.STALE, why=why)
+
+    def _timed(self, reading: Reading, now_ns: int) -> Reading:
+        """Say when the value was true on our monotonic clock, while wall time is still that of its arrival."""
+        age_s = reading.age_s(self._clock)
+        return reading if age_s is None else replace(reading, source_mono_ns=now_ns - int(age_s * 1e9))
 
     def _keep(self, readings: Iterable[Reading]) -> None:
         kept = list(readings)

@@ -13,7 +13,8 @@ import pytest
 
 from appliance.contracts.errors import Unavailable
 from appliance.contracts.store import Transaction
-from appliance.delivery.publisher import MAY_BE_REPEAT, Publisher
+from appliance.delivery.json_body import MAY_BE_REPEAT
+from appliance.delivery.publisher import Publisher
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
 from appliance.store import deliveries

@@ -32,7 +32,7 @@ from appliance.execution.tools.create_work_order import CreateWorkOrder
 from appliance.execution.tools.say import Say
 from appliance.foundation.id_source import SystemIds
 from appliance.foundation.system_clock import SystemClock
-from appliance.store import deliveries, effects, operations, owners, turns
+from appliance.store import deliveries, effects, leases, operations, owners, turns
 from appliance.store.database import Database
 from tests.support.effect_file import Look, MarkFile, lines
 from tests.support.plans import open_turn, phrasing
@@ -90,6 +90,7 @@ async def run_in_child(folder: Path, deadly: int) -> None:
     owned = await database.transaction(lambda tx: owners.take_ownership(tx, clock, instance="child"))
     await database.transaction(lambda tx: effects.orphan(tx, clock, owned.epoch))
     turn = await _turn(database, clock, ids)
+    await database.transaction(lambda tx: leases.take(tx, clock, turn.id, turn.lane, owned.epoch))
     box = Toolbox([Say(clock, ids), CreateWorkOrder(clock), Look(), MarkFile(folder / "effects.txt", switch.at)])
     ledger: Any = DyingLedger(database, switch)
     outcome = await Runner(ledger, box, clock, ids, owned.epoch, phrasing(), settle_waits=lambda: [0.0]).run(turn)
@@ -130,7 +131,8 @@ async def speak_in_child(folder: Path, deadly: int) -> None:
 
     await database.transaction(queue_once)
     ledger: Any = DyingLedger(database, switch)
-    speaking = asyncio.create_task(Dispatcher(ledger, clock, FileMouth(folder / "spoken.txt", switch), phrasing()).run())
+    mouth = FileMouth(folder / "spoken.txt", switch)
+    speaking = asyncio.create_task(Dispatcher(ledger, clock, SystemIds(clock), mouth, phrasing()).run())
     async with asyncio.timeout(_CHILD_S):
         while await database.transaction(deliveries.open_count):  # noqa: ASYNC110 - rows set no event
             await asyncio.sleep(0.002)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from appliance.contracts.admission import Arrival
 from appliance.contracts.errors import Refused
 from appliance.contracts.store import Transaction
 
@@ -16,12 +17,15 @@ _CONTEXT = """{"said": "set it", "heard": {"admission": "ad_1", "intent": "set_t
 
 
 class StandInCore:
-    """Implements ``contracts.ports.Core`` in memory; what is asked about alarms goes to ``alarms``."""
+    """Implements ``contracts.ports.Core`` in memory; what is asked about alarms goes to ``alarms``, about the appliance as a whole
+    to ``operating``."""
 
-    def __init__(self, alarms: Any = None) -> None:
+    def __init__(self, alarms: Any = None, operating: Any = None) -> None:
         self.ready = True
         self.degraded: dict[str, str] = {}
+        self.facts: dict[str, Any] = {}
         self.asked: list[tuple[str, str, float]] = []
+        self.joined: list[tuple[str, Arrival]] = []
         self.spoken: list[tuple[str, str]] = []
         self.settled: list[tuple[str, str, str, str]] = []
         self.fails_with: Exception | None = None
@@ -31,13 +35,17 @@ class StandInCore:
         self.failure = ""
         self.quality = "good"
         self.alarms = alarms
+        self.operating = operating
 
     def status(self) -> Mapping[str, Any]:
-        return {"version": "0", "ready": self.ready, "degraded": dict(self.degraded), "turns_running": 0}
+        return {"version": "0", "ready": self.ready, "degraded": dict(self.degraded), "turns_running": 0} | self.facts
 
-    async def ask(self, text: str, language: str, *, wait_s: float) -> Mapping[str, Any]:
+    async def ask(
+        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE
+    ) -> Mapping[str, Any]:
         self._fail()
         self.asked.append((text, language, wait_s))
+        self.joined.append((key, arrival))
         answer = {"admission": "ad_1", "status": self.status_of_asked, "outcome": self.outcome, "turn": self.turn}
         answer |= {"state": "idle" if self.turn else None, "failure": self.failure}
         return answer | {"intent": "read_tag", "replies": ["94 degrees [Celsius]"]}
@@ -74,7 +82,7 @@ def tell_story(tx: Transaction) -> None:
     for number, status, outcome in ((1, "terminal", "done"), (2, "unknown", None)):
         run(
             """INSERT INTO admission VALUES (?, ?, 'voice', 'utterance', 'speaker:floor', ?, 'd', '{"text": "set it"}', 6, ?, ?,
-               1, NULL, 'tr_1', ?, 5, 'boot-1', 1, NULL)""",
+               1, NULL, 'tr_1', ?, 5, 'boot-1', 1, NULL, 'queue')""",
             (number, f"ad_{number}", f"k{number}", status, outcome, AT),
         )
     run("INSERT INTO session VALUES ('se_1', 'asset:motor_3', 'motor_3', 'open', ?, NULL)", (AT,))
@@ -88,7 +96,8 @@ def tell_story(tx: Transaction) -> None:
     steps = (("read", "read_tags", "done"), ("write", "write_tag", "unknown"), ("confirm", "ask", "waiting"))
     for position, (step, tool, state) in enumerate(steps):
         run(
-            "INSERT INTO action VALUES (?, 'tr_1', ?, ?, ?, '{}', '', 0, ?, NULL)",
+            """INSERT INTO action (id, turn_id, position, step_id, tool, arguments, condition, optional, state)
+               VALUES (?, 'tr_1', ?, ?, ?, '{}', '', 0, ?)""",
             (f"ac_{position + 1}", position, step, tool, state),
         )
     run(
@@ -97,8 +106,10 @@ def tell_story(tx: Transaction) -> None:
         (AT,),
     )
     run(
-        """INSERT INTO delivery VALUES (1, 'dl_1', 'speech', 'tr_1', 'en', 'Question.', 'Shall I?', 6, 'delivered', 1, 0, '', ?,
-           5, 'boot-1', 9, ?, NULL, NULL, 0)""",
+        """INSERT INTO delivery (seq, id, channel, turn_id, language, lead, text, priority, status, attempts, queued_utc,
+               queued_mono_ns, boot_id, first_audio_mono_ns, ended_utc, clock_synced, ended_mono_ns, ended_boot_id)
+           VALUES (1, 'dl_1', 'speech', 'tr_1', 'en', 'Question.', 'Shall I?', 6, 'delivered', 1, ?, 5, 'boot-1', 9, ?, 1, 9,
+               'boot-1')""",
         (AT, AT),
     )
     run("INSERT INTO confirmation VALUES ('cf_1', 'tr_1', 'ac_3', 'Shall I?', 'pending', 'dl_1', 1, ?, NULL, NULL)", (AT,))

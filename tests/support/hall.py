@@ -34,10 +34,13 @@ from appliance.intake.voice_door import VoiceDoor
 from appliance.memory.memory import Memory
 from appliance.memory.procedural import ProcedureRepository
 from appliance.memory.settings import MemorySettings
+from appliance.planning.interjections import Interjections
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
+from appliance.session.lease_keeper import LeaseKeeper
 from appliance.session.questions import Questions
 from appliance.session.settings import SessionSettings
+from appliance.session.turn_watch import TurnWatch
 from appliance.session.turns import Turns
 from appliance.store import admissions, deliveries
 from tests.support.alarms import AlarmBench
@@ -74,6 +77,7 @@ class Hall:
         """Build doors, rooms and conductor for an epoch."""
         bench, plant, wording = self.bench, self.plant, phrasing(self.plant)
         ledger, clock, ids = bench.database, bench.clock, bench.ids
+        ledger.own(epoch)
         self.alarms = AlarmBench(
             ledger, clock, ids, plant, epoch, self.alarm_settings, notify=self._note_admitted, degraded=self.degraded
         )
@@ -81,11 +85,14 @@ class Hall:
             plant=plant, bus=self.bus, recaller=self.memory, writer=self.memory, procedures=self.procedures, wording=wording,
             clock=clock, ids=ids, alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions,
         )  # fmt: skip
+        toolbox = Toolbox(tools)
         bounds_s = {tool.contract.name: tool.contract.sla.max_execution_time_ms / 1000 for tool in tools}
         queue = AdmissionQueue(ledger, clock)
-        self.floods = Floods(ledger, clock, ids, epoch, self.alarm_settings, wake=queue.wake)
-        self.reannouncer = Reannouncer(ledger, clock, ids, epoch, self.alarm_settings, wake=queue.wake)
+        self.floods = Floods(ledger, clock, ids, self.alarm_settings, wake=queue.wake)
+        self.reannouncer = Reannouncer(ledger, clock, ids, self.alarm_settings, wake=queue.wake)
         turns = Turns(ledger, clock, ids, epoch, self.session)
+        self.watch = TurnWatch(turns, ledger, clock, ids)
+        self.keeper = LeaseKeeper(ledger, clock, ids, epoch)
         phrasebook = phrasebook_of(plant)
         planner = Planner(phrasebook, shipped_playbooks(), plant, bounds_s)
         rooms = Rooms(
@@ -99,9 +106,11 @@ class Hall:
             questions=Questions(ledger, clock),
             phrasebook=phrasebook,
             planner=planner,
+            toolbox=toolbox,
             runner=Runner(
-                ledger, Toolbox(tools), clock, ids, epoch, wording,
-                delivered=self._note_delivered, settle_waits=lambda: [0.0] * 3, retry_waits=lambda: iter([0.0] * 9),
+                ledger, toolbox, clock, ids, epoch, wording,
+                delivered=self._note_delivered, progress=self.watch.progress,
+                settle_waits=lambda: [0.0] * 3, retry_waits=lambda: iter([0.0] * 9),
             ),
             wording=wording,
             availability=self.availability,
@@ -111,12 +120,14 @@ class Hall:
         self.rooms = self.change(rooms)
         self.gate = Gate(ledger, clock, ids, notify=self._note_admitted)
         self.alarm_door = self.alarms.door
-        self.console_door = ConsoleDoor(self.gate, ids)
-        self.voice_door = VoiceDoor(self.gate)
+        is_interjection = Interjections(phrasebook)
+        self.console_door = ConsoleDoor(self.gate, ids, is_interjection)
+        self.voice_door = VoiceDoor(self.gate, is_interjection)
         self.conductor = Conductor(
             self.rooms, language="en", sessions=sessions, delivered=self._note_delivered, beat=self._note_beat,
             look_for_unanswered_s=0.01,
         )  # fmt: skip
+        ledger.on_commit(self.conductor.bells.notify)
 
     def _note_admitted(self) -> None:
         self.gate_notified += 1
@@ -133,21 +144,31 @@ class Hall:
         """Let the conductor lead."""
         self.closing = asyncio.Event()
         self._leading = asyncio.create_task(self.conductor.run_until(self.closing))
+        if hasattr(self, "_ringing"):
+            self._ringing.cancel()  # of a conductor that ended by itself
+        self._ringing = asyncio.create_task(self.conductor.bells.run())
 
     async def close(self) -> None:
         """Take nothing more; let what runs end."""
         self.closing.set()
         async with asyncio.timeout(_WITHIN_S):
             await self._leading
+        await self._fall_silent()
 
     async def die(self) -> None:
         """Stop where it stands: nothing is written any more, whatever is under way."""
         self._leading.cancel()
         await asyncio.gather(self._leading, return_exceptions=True)
+        await self._fall_silent()
+
+    async def _fall_silent(self) -> None:
+        self._ringing.cancel()
+        await asyncio.gather(self._ringing, return_exceptions=True)
 
     async def restart(self) -> Recovered:
         """Be another process on the same ledger. It leads once it is opened."""
         bench = self.bench
+        bench.database.own((await bench.one("SELECT max(epoch) AS newest FROM owner"))["newest"])  # it opens the file anew
         recovered = await take_over(bench.database, bench.clock, bench.ids, "again", os.getpid())
         self.build(recovered.ownership.epoch)
         return recovered
@@ -180,7 +201,8 @@ class Hall:
 
     async def look(self, admission: Admission) -> Admission:
         """Return an admission as it is."""
-        return await self.bench.database.transaction(lambda tx: admissions.by_id(tx, admission.id))
+        (row,) = await self.bench.database.fetch("SELECT * FROM admission WHERE id = ?", (admission.id,))
+        return admissions.to_admission(row)
 
     # what goes out ----------------------------------------------------------------------------------------------------
     async def said(self, turn_id: str | None = None) -> list[str]:

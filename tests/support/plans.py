@@ -15,7 +15,7 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnState
 from appliance.delivery.phrasing import Phrasing
-from appliance.store import actions, admissions, sessions, turns
+from appliance.store import actions, admissions, leases, sessions, turns
 
 PHRASES = Path(__file__).parents[2] / "config" / "phrases"
 
@@ -84,6 +84,7 @@ async def open_turn(
         )  # fmt: skip
         turns.insert(tx, turn)
         actions.insert_plan(tx, ids, turn_id, steps)
+        leases.take(tx, clock, turn_id, lane, tx.execute("SELECT max(epoch) FROM owner").fetchone()[0])
         return turn
 
     return await ledger.transaction(work)

@@ -193,9 +193,11 @@ async def test_an_empty_queue_is_looked_at_once_a_wake(bench: Bench) -> None:
     looks: list[int] = []
 
     class Watched(AdmissionQueue):
-        async def look(self, busy_lanes: Set[str], holds_alarms: bool = False) -> Admission | None:
+        async def look(
+            self, busy_lanes: Set[str], holds_alarms: bool = False, *, interjections: bool = False
+        ) -> Admission | None:
             looks.append(1)
-            return await super().look(busy_lanes, holds_alarms)
+            return await super().look(busy_lanes, holds_alarms, interjections=interjections)
 
     queue = Watched(bench.database, bench.clock)
     taker = asyncio.create_task(queue.next(NOBODY))
@@ -210,7 +212,7 @@ async def test_an_empty_queue_is_looked_at_once_a_wake(bench: Bench) -> None:
 
 
 async def test_the_queue_is_read_by_its_index(bench: Bench) -> None:
-    plan = await bench.rows(f"EXPLAIN QUERY PLAN {admissions.NEXT}", "[]", "")
+    plan = await bench.rows(f"EXPLAIN QUERY PLAN {admissions.NEXT}", "[]", "", False, "boot-1", 5, 1, PRIORITY_ALARM, 11)
     scans = [row["detail"] for row in plan if row["detail"].startswith("SCAN admission") and "INDEX" not in row["detail"]]
     assert scans == []
 

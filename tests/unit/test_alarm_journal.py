@@ -48,8 +48,9 @@ async def test_an_event_is_journalled_with_its_admission(bench: Bench) -> None:
     assert (row["seq"], row["sequence"], row["was_missed"], row["epoch"]) == (told.seq, 7, 1, bench.epoch)
     assert rooms.woken == 1
     assert await bench.database.transaction(lambda tx: alarm_events.by_key(tx, row["key"])) == alarm_events.Entry(
-        1, event(bench, sequence=7, was_missed=True), row["digest"], "gateway:hot:1", Disposition.ANNOUNCE, told.admission.id, 0
-    )
+        1, event(bench, sequence=7, was_missed=True), row["digest"], "gateway:hot:1", Disposition.ANNOUNCE, told.admission.id, 0,
+        bench.clock.mono_ns, bench.clock.boot_id,
+    )  # fmt: skip
 
 
 @pytest.mark.req("F7")

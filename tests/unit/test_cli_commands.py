@@ -128,6 +128,16 @@ async def test_ask_and_speak(core: StandInCore, run: Run) -> None:
     assert err == "the queue is full\nTry again in 3 s.\n"
 
 
+@pytest.mark.req("R1", "S1")
+async def test_ask_says_how_it_joins_and_by_which_name(core: StandInCore, run: Run) -> None:
+    for how in ((), ("--steer", "--key", "r1"), ("--redirect",)):
+        assert (await run("ask", "and pump three", *how))[0] == 0
+    assert core.joined == [("", "queue"), ("r1", "steer"), ("", "redirect")]
+    code, _, err = await run("ask", "x", "--steer", "--redirect")
+    assert code == exit_codes.USAGE and "one of them" in err
+    assert len(core.asked) == 3
+
+
 async def test_a_sentence_that_ended_badly_says_how(core: StandInCore, run: Run) -> None:
     core.outcome, core.turn, core.failure = "failed", None, ""
     code, out, _ = await run("ask", "hello")

@@ -16,7 +16,9 @@ from appliance.contracts.errors import Corrupt, FloorhandError, Malformed, Owned
 from appliance.contracts.plant import Plant
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn
-from appliance.execution.runner import Runner, RunOutcome
+from appliance.execution.runner import Runner
+from appliance.execution.stretch import RunOutcome
+from appliance.execution.turn_signal import TurnSignal
 from appliance.store import owners
 from tests.support.hall import Change, open_hall
 from tests.support.planning import shipped_plant
@@ -32,10 +34,10 @@ class BreakingRunner(Runner):
         self.__dict__ |= whole.__dict__
         self._errors = list(errors)
 
-    async def run(self, turn: Turn) -> RunOutcome:
+    async def run(self, turn: Turn, signal: TurnSignal | None = None) -> RunOutcome:
         if self._errors:
             raise self._errors.pop(0)
-        return await super().run(turn)
+        return await super().run(turn, signal)
 
 
 def breaking(*errors: FloorhandError) -> Change:
@@ -128,17 +130,20 @@ async def test_a_turn_that_could_not_be_written_on_goes_on_from_the_ledger(tmp_p
 
 @pytest.mark.req("R2")
 async def test_a_core_that_lost_its_ledger_ends(tmp_path: Path) -> None:
-    async with open_hall(tmp_path) as hall:
-        bench = hall.bench
-        hall.bus.open_gate.clear()
-        admission = (await hall.console_door.admit(ASK_TEMPERATURE, "en", "console")).admission
-        await until(lambda: hall.bus.reading == 1, "the turn reads the machine")
-        await bench.database.transaction(lambda tx: owners.take_ownership(tx, bench.clock, instance="another", pid=os.getpid()))
-        hall.bus.open_gate.set()
-        with pytest.raises(ExceptionGroup) as ended:
+    with pytest.raises(ExceptionGroup) as ended:
+        async with open_hall(tmp_path) as hall:
+            bench = hall.bench
+            hall.bus.open_gate.clear()
+            admission = (await hall.console_door.admit(ASK_TEMPERATURE, "en", "console")).admission
+            await until(lambda: hall.bus.reading == 1, "the turn reads the machine")
+            await bench.database.transaction(lambda tx: owners.take_ownership(tx, bench.clock, "another", os.getpid()) and None)
+            hall.bus.open_gate.set()
             await hall._leading
-        assert ended.group_contains(OwnedElsewhere)
+    assert ended.group_contains(OwnedElsewhere)
+    async with open_hall(tmp_path, is_open=False) as hall:
+        hall.bench.ids.count = 1_000  # those of another process
         assert (await hall.look(admission)).outcome is None and await hall.said() == []
-        await hall.restart()
+        (successor,) = (await hall.restart()).resumed
         hall.open()
+        assert (await hall.ended(successor)).outcome is Outcome.DONE
         assert (await hall.say("help", by="other")).outcome is Outcome.DONE

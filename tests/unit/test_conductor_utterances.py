@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.admission import Outcome
+from appliance.contracts.speech import Utterance
 from appliance.session.settings import SessionSettings
 from tests.support.hall import Hall, open_hall
 from tests.support.waiting import until
@@ -80,6 +81,23 @@ async def test_a_turn_without_enough_lifespan_is_refused_with_the_numbers(tmp_pa
         (said,) = await hall.said()
         assert said.startswith("I cannot do that. the plan needs ") and said.endswith(" and the turn has 2.0 s left")
         assert await hall.bench.rows("SELECT * FROM action") == []
+
+
+@pytest.mark.req("R1", "S1")
+@pytest.mark.field("FC-R04")
+async def test_a_sentence_sent_again_while_its_slow_turn_runs_is_the_same_turn(hall: Hall) -> None:
+    hall.bus.open_gate.clear()
+    now_ns = hall.bench.clock.monotonic_ns()
+    sentence = Utterance("ut_9", ASK_TEMPERATURE, "en", "test", None, now_ns, now_ns, now_ns)
+    first = await hall.voice_door.admit(sentence)
+    await until(lambda: hall.bus.reading == 1, "the slow turn reads")
+    again = await hall.voice_door.admit(sentence)
+    assert (again.is_duplicate, again.admission.id) == (True, first.admission.id)
+    hall.bus.open_gate.set()
+    ended = await hall.ended(first.admission)
+    late = await hall.voice_door.admit(sentence)
+    assert (late.is_duplicate, late.admission.turn_id) == (True, ended.turn_id)
+    assert len(await hall.said()) == len(await hall.bench.rows("SELECT 1 FROM turn")) == 1
 
 
 @pytest.mark.req("R1")

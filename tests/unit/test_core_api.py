@@ -13,9 +13,12 @@ from appliance.contracts.admission import Admission, Door, Request, RequestKind
 from appliance.contracts.errors import Refused
 from appliance.contracts.store import Transaction
 from appliance.core import RunningCore, Standing
+from appliance.health.audit_watch import AuditWatch
+from appliance.operating import Operating
 from appliance.store import admissions
 from appliance.version import VERSION
 from tests.support.hall import Hall, open_hall
+from tests.support.operating import holding_of
 from tests.support.planning import shipped_plant
 from tests.support.waiting import until
 
@@ -34,6 +37,19 @@ def core(hall: Hall) -> RunningCore:
     return core_of(hall)
 
 
+def operating_of(hall: Hall) -> Operating:
+    return Operating(
+        hall.bench.database,
+        hall.bench.clock,
+        holding=holding_of(hall.bench),
+        draining=hall.conductor.lanes,
+        turns_running=lambda: hall.conductor.running_turns,
+        stop_turn=hall.conductor.stop_turn,
+        verify_unknown=hall.rooms.runner.verify_unknown,
+        audit_watch=AuditWatch(hall.bench.database, hall.degraded),
+    )
+
+
 def core_of(hall: Hall) -> RunningCore:
     standing = Standing(origin="line-3", epoch=hall.bench.epoch, facts={"turns_running": lambda: hall.conductor.running_turns})
     return RunningCore(
@@ -48,6 +64,7 @@ def core_of(hall: Hall) -> RunningCore:
         turns=hall.rooms.turns,
         availability=hall.availability,
         alarms=hall.alarms.desk,
+        operating=operating_of(hall),
         degraded=hall.degraded,
         ended=hall.conductor.ended,
         delivered=hall._note_delivered,
@@ -184,9 +201,13 @@ async def test_a_person_settles_an_unknown_admission(hall: Hall, core: RunningCo
     for verdict in ("done", "not-done"):
         with pytest.raises(Refused, match="settled as interrupted"):
             await core.settle(identity, verdict, "", "ana")
-    settled = await core.settle(identity, "interrupted", "", "ana")
+    settled = await core.settle(identity, "interrupted", "nobody waits for it", "ana")
     assert settled == {"id": identity, "kind": "admission", "status": "terminal", "settled_by": "ana"}
     assert (await bench.one("SELECT outcome FROM admission WHERE id = ?", identity))["outcome"] == "interrupted"
+    noted = await bench.one("SELECT entity, payload FROM operation WHERE kind = 'audit.unknown_settled'")
+    assert (noted["entity"], json.loads(noted["payload"])) == (
+        identity, {"by": "ana", "verdict": "interrupted", "note": "nobody waits for it"}
+    )  # fmt: skip
     with pytest.raises(Refused, match="terminal, not unknown"):
         await core.settle(identity, "interrupted", "", "ana")
 
@@ -199,3 +220,37 @@ async def test_what_does_not_exist_cannot_be_settled(core: RunningCore, verdict:
 
 async def admission_of(hall: Hall, identity: str) -> Admission:
     return await hall.bench.database.transaction(lambda tx: admissions.by_id(tx, identity))
+
+
+@pytest.mark.req("R10")
+async def test_what_is_on_hold_is_refused_and_says_so_and_goes_on_when_released(hall: Hall, core: RunningCore) -> None:
+    """Alarms are admitted and told meanwhile; nothing reaches the machine."""
+    await core.operating.hold("belt off the pulley", "anna")
+    written = len(hall.bus.writes)
+    await core.ask(SET_FAN, "en", wait_s=10)
+    await core.ask("yes, confirm", "en", wait_s=10)
+    assert len(hall.bus.writes) == written
+    assert any("on hold" in text.lower() for text in await hall.said())
+    await hall.alarm()
+    assert any("over temperature" in text for text in await hall.said())
+    await core.operating.release("anna")
+    await core.ask(SET_FAN, "en", wait_s=10)
+    await core.ask("yes, confirm", "en", wait_s=10)
+    assert len(hall.bus.writes) == written + 1
+
+
+@pytest.mark.req("R10")
+async def test_draining_takes_no_talk_and_goes_on_with_it_afterwards(hall: Hall, core: RunningCore) -> None:
+    assert await core.operating.drain("anna", 5.0) == {"draining": True, "drained": True, "turns_running": 0}
+    asked = await core.ask(ASK_TEMPERATURE, "en", wait_s=0.05)
+    assert asked["status"] == "queued"
+    await hall.alarm()  # is led as ever
+    assert any("over temperature" in text for text in await hall.said())
+    assert (await core.operating.undrain("anna"))["draining"] is False
+    await until(lambda: hall.conductor.running_turns == 0, "what waited is led")
+    async with asyncio.timeout(10), hall.conductor.ended:
+        await hall.conductor.ended.wait_for(lambda: hall.conductor.running_turns == 0)
+    rows = await hall.bench.rows("SELECT status FROM admission WHERE id = ?", asked["admission"])
+    while rows[0]["status"] != "terminal":
+        await asyncio.sleep(0.01)
+        rows = await hall.bench.rows("SELECT status FROM admission WHERE id = ?", asked["admission"])

@@ -14,7 +14,7 @@ import pytest
 
 from appliance.cli import exit_codes
 from appliance.cli.exit_codes import exit_code_of
-from appliance.contracts.errors import ConfigError, Corrupt, OwnedElsewhere, StorageFullError
+from appliance.contracts.errors import ConfigError, Corrupt, OwnedElsewhere, StorageFullError, Unavailable
 from appliance.data_folder import first_fault, prepare_data_folder, storage_fault
 from appliance.foundation.system_clock import SystemClock
 from appliance.settings_last_good import settings_for_service
@@ -65,14 +65,6 @@ async def test_an_owned_ledger_ends_the_run_with_1_and_a_cure(tmp_path: Path) ->
     assert (owned.returncode, "doctor" in owned.stderr, "Traceback" in owned.stderr) == (exit_codes.PROBLEM, True, False)
 
 
-def test_a_damaged_ledger_ends_the_run_with_1_and_a_cure_and_leaves_nothing_for_others(tmp_path: Path) -> None:
-    (tmp_path / "ledger.sqlite").write_bytes(b"not a database" * 1000)
-    damaged = run_with(tmp_path)
-    assert (damaged.returncode, "doctor" in damaged.stderr, "Traceback" in damaged.stderr) == (exit_codes.PROBLEM, True, False)
-    for made in ("ledger.sqlite.lock", "config-last-good/appliance.yaml"):
-        assert stat.S_IMODE((tmp_path / made).stat().st_mode) & 0o007 == 0
-
-
 def test_the_folder_is_not_for_others(tmp_path: Path) -> None:
     prepare_data_folder(tmp_path / "data")
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) & 0o027 == 0
@@ -83,7 +75,11 @@ def test_errors_of_the_file_system_are_named_when_they_are_the_folders(tmp_path:
     full = storage_fault(OSError(errno.ENOSPC, "full"), tmp_path)
     assert isinstance(full, StorageFullError)
     assert (exit_code_of(full), full.cure.startswith("Free space")) == (exit_codes.TRY_LATER, True)
-    assert isinstance(storage_fault(OSError(errno.EROFS, "ro", str(tmp_path / "x")), tmp_path), ConfigError)
+    assert isinstance(storage_fault(OSError(errno.EACCES, "no", str(tmp_path / "x")), tmp_path), ConfigError)
+    for ailing in (errno.EROFS, errno.EIO):  # what a failing disk does, and a repaired one does not
+        away = storage_fault(OSError(ailing, "ro", str(tmp_path / "x")), tmp_path)
+        assert isinstance(away, Unavailable)
+        assert (exit_code_of(away), "disk" in away.cure) == (exit_codes.TRY_LATER, True)
     assert storage_fault(FileNotFoundError(errno.ENOENT, "no", "git"), tmp_path) is None
     assert storage_fault(ConnectionRefusedError(errno.ECONNREFUSED, "no"), tmp_path) is None
 

@@ -51,7 +51,7 @@ class Booth:
         self.speaker = Speaker()
 
     def dispatcher(self, waits: Callable[[], Iterator[float]] = lambda: iter([0.0] * 99)) -> Dispatcher:
-        return Dispatcher(self.bench.database, self.bench.clock, self.speaker, phrasing(), waits=waits)
+        return Dispatcher(self.bench.database, self.bench.clock, self.bench.ids, self.speaker, phrasing(), waits=waits)
 
     async def queue(self, text: str, *, priority: int = 6, lead: str = "", language: str = "en") -> None:
         await self.bench.database.transaction(
@@ -217,7 +217,7 @@ class FillingCard:
 @pytest.mark.field("FC-D01")
 async def test_a_card_that_fills_while_something_is_said_ends_nothing_and_repeats_nothing(booth: Booth) -> None:
     card = FillingCard(booth.bench)
-    dispatcher = Dispatcher(card, booth.bench.clock, booth.speaker, phrasing(), waits=lambda: iter([0.0] * 99))
+    dispatcher = Dispatcher(card, booth.bench.clock, booth.bench.ids, booth.speaker, phrasing(), waits=lambda: iter([0.0] * 99))
 
     async def fill(_: Delivery) -> None:
         card.full_for = 3

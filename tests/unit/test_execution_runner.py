@@ -254,6 +254,7 @@ async def test_a_sentence_that_cannot_be_queued_leaves_no_row(table: Table) -> N
 async def test_a_process_that_lost_the_ledger_writes_nothing(table: Table) -> None:
     runner = table.runner()
     turn = await table.turn(Step("a", "say", {"text": "Mine."}))
+    table.bench.database.own(table.bench.epoch)
     await table.bench.database.transaction(lambda tx: owners.take_ownership(tx, table.bench.clock, instance="newer"))
     with pytest.raises(OwnedElsewhere):
         await runner.run(turn)

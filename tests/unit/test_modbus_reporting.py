@@ -99,7 +99,7 @@ def test_silence_makes_a_value_stale_and_keeps_its_time() -> None:
     stale = desk.miss()
     assert (stale.quality, stale.value, stale.source_utc, stale.raw) == (Quality.STALE, 94, good.source_utc, (94,))
     assert stale.why == "no answer (input_register 0 of device 1 on l)"
-    assert stale.age_s(desk.clock.utc()) == 14
+    assert stale.age_s(desk.clock) == 14
     desk.miss()
     desk.clock.advance(1)
     assert desk.last() == stale

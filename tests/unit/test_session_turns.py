@@ -23,7 +23,7 @@ from appliance.contracts.store import Transaction
 from appliance.contracts.turn import TRANSITIONS, Turn, TurnEvent, TurnState
 from appliance.session.settings import SessionSettings
 from appliance.session.turns import Turns
-from appliance.store import actions, admissions, confirmations, owners, snapshot
+from appliance.store import actions, admissions, confirmations, leases, owners, snapshot
 from appliance.store.columns import utc_text
 from tests.support.ledger import Bench, given_admission, given_turn, open_bench
 
@@ -108,9 +108,12 @@ async def test_a_turns_id_comes_from_its_admission_and_grows_where_it_is_taken(b
     first = await open_turn(bench, turns, "u1", lane="a")
     admission = await given_admission(bench, "u2", lane="b")
     hashed = hashlib.sha256(f"{utc_text(admission.admitted_utc)} {admission.id}".encode()).hexdigest()
-    await bench.database.transaction(
-        lambda tx: tx.execute("UPDATE turn SET id = ? WHERE id = ?", (f"tr_{hashed[:8]}", first.id)) and None
-    )
+
+    def rename(tx: Transaction) -> None:
+        leases.release(tx, first.id)  # it names the turn
+        tx.execute("UPDATE turn SET id = ? WHERE id = ?", (f"tr_{hashed[:8]}", first.id))
+
+    await bench.database.transaction(rename)
     second = await turns.open(admission, language="en", intent="x", context={}, offline=False)
     assert second.id == f"tr_{hashed[:9]}"
 
@@ -351,6 +354,7 @@ async def test_resuming_a_turn_that_ended_changes_nothing(bench: Bench, turns: T
 @pytest.mark.req("R2")
 async def test_a_process_that_lost_the_ledger_writes_nothing(bench: Bench, turns: Turns) -> None:
     turn = await open_turn(bench, turns)
+    bench.database.own(bench.epoch)
     await bench.database.transaction(lambda tx: owners.take_ownership(tx, bench.clock, "next"))
     before = await bench.rows("SELECT * FROM operation")
     with pytest.raises(OwnedElsewhere):

@@ -229,6 +229,38 @@ def test_the_copy_follows_every_good_configuration_and_holds_no_variable(folder:
     assert copy.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.req("R5", "X6")
+@pytest.mark.req("S9")
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("process", "session.isolation: the mode process is not built"),
+        ("shared_memory", "session.isolation: input should be 'coroutine' or 'process'"),
+        ("[coroutine, process]", "session.isolation: input should be 'coroutine' or 'process'"),
+    ],
+)
+def test_all_sessions_of_an_appliance_run_in_the_one_mode_that_is_built(
+    folder: Path, edit: Edit, written: str, told: str
+) -> None:
+    assert load_settings(folder, {}).session.isolation == "coroutine"
+    edit("policies.yaml", "session:\n", f"session:\n  isolation: {written}\n")
+    (message,) = faults(folder)
+    assert told in message and "write coroutine" in message
+
+
+def test_webhooks_are_read_with_their_secrets_and_files(folder: Path, edit: Edit) -> None:
+    told = """webhooks:
+  maintenance: {url: "https://tickets.site.example/x", token: "${HOOK}", ca_file: ca.pem, priority: high}
+"""
+    edit("appliance.yaml", "sync:\n", f"{told}sync:\n")
+    (webhook,) = load_settings(folder, {"HOOK": "s3cr3t"}).webhooks.values()
+    assert (webhook.token.get_secret_value(), webhook.ca_file, webhook.priority) == ("s3cr3t", folder.parent / "ca.pem", "high")
+    assert "s3cr3t" not in webhook.model_dump_json()
+    edit("appliance.yaml", "https://tickets.site.example/x", "http://tickets.site.example/x")
+    with pytest.raises(ConfigFaults, match=r"webhooks\.maintenance.*only https leaves this machine"):
+        load_settings(folder, {"HOOK": "s3cr3t"})
+
+
 def test_without_a_copy_a_broken_configuration_is_an_error(folder: Path, edit: Edit) -> None:
     edit("appliance.yaml", "  host:", "  hots:")
     with pytest.raises(ConfigFaults):

@@ -108,6 +108,8 @@ async def test_tampering_is_found(bench: Bench, statement: str) -> None:
     def tamper(tx: Transaction) -> None:
         tx.execute("DROP TRIGGER operation_append_only_u")
         tx.execute("DROP TRIGGER operation_append_only_d")
+        tx.execute("DROP TRIGGER operation_head_never_back")
+        tx.execute("DROP TRIGGER operation_head_stays")
         tx.execute(statement)
 
     await bench.database.transaction(tamper)

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from appliance.contracts.errors import CycleDetected, ToolValidationError
 from appliance.contracts.tool import (
     AccessLevel,
+    Isolation,
     SchemaContract,
     SecurityContract,
     SlaContract,
@@ -26,10 +27,13 @@ from appliance.execution import shipped
 from appliance.execution.contract_check import faults_of
 from appliance.execution.dependency_order import in_dependency_order
 from appliance.execution.fields import Fields
+from appliance.execution.process_tool import in_own_process
 from appliance.execution.shipped import shipped_tools
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox import Toolbox, bound_s
+from appliance.execution.warden import Warden
 from appliance.planning.planner import Planner
 from tests.support.planning import shipped_phrasebook, shipped_plant, shipped_playbooks
+from tests.support.rough_tools import Rough
 
 
 class Gear(StrEnum):
@@ -109,6 +113,7 @@ def test_a_true_contract_has_no_faults() -> None:
         ({"schema": schema(arguments=dict)}, "arguments"),
         ({"schema": schema(result=Open)}, "result"),
         ({"sla": SlaContract(0)}, "max_execution_time_ms"),
+        ({"isolation": Isolation.PROCESS}, "isolation"),
         ({"sla": SlaContract(45_001)}, "max_execution_time_ms"),
         ({"sla": SlaContract(100, retries=-1)}, "retries"),
         ({"has_effect": True}, "retries"),
@@ -201,6 +206,39 @@ def test_unknown_tool_unknown_argument_and_wrong_type_have_their_own_words() -> 
         box.check_arguments("drive", {"speed": float("nan")})
 
 
+@pytest.mark.req("S6")
+def test_no_tool_may_take_longer_than_45_seconds() -> None:
+    Toolbox([drive(sla=SlaContract(45_000))])
+    with pytest.raises(ToolValidationError, match="max_execution_time_ms: must be 1 to 45000 ms, is 45001"):
+        Toolbox([drive(sla=SlaContract(45_001))])
+
+
+@pytest.mark.req("S6")
+def test_a_tool_of_its_own_process_is_loaded_as_one(tmp_path: Path) -> None:
+    warden = Warden(tmp_path)
+    rough = in_own_process(Rough, {"folder": str(tmp_path)}, warden)
+    assert faults_of(rough) == []
+    assert bound_s(rough) > Rough.contract.sla.max_execution_time_ms / 1000, "the warden's word is waited for"
+    assert [fault.field for fault in faults_of(in_own_process(Drive, {}, warden))] == ["isolation"]
+
+
+@pytest.mark.req("S8")
+def test_a_tool_that_is_not_ready_says_why() -> None:
+    class Guarded(Drive):
+        contract = replace(CONTRACT, name="guarded")
+        why = ""
+
+        def not_ready(self) -> str:
+            return self.why
+
+    guarded = Guarded()
+    box = Toolbox([Drive(), guarded])
+    assert box.not_ready(["drive", "guarded", "fly"]) == {}
+    guarded.why = "the guard is open"
+    assert box.not_ready(["drive", "guarded", "fly"]) == {"guarded": "the guard is open"}
+    assert box.not_ready(["drive"]) == {}
+
+
 def test_a_result_is_checked_and_made_plain() -> None:
     box = Toolbox([Drive()])
     assert box.check_result("drive", {"reached": 3}) == {"reached": 3.0}
@@ -218,6 +256,8 @@ def test_every_shipped_tool_has_true_contracts() -> None:
         )
     )  # fmt: skip
     assert {name for name, contract in box.contracts.items() if contract.has_effect} == {"write_tag", "write_report"}
+    held = {"create_work_order"}  # besides what has an effect; seeing to alarms, reading, telling and asking go on (R10)
+    assert {name for name, contract in box.contracts.items() if contract.is_held} == held
     folder = Path(shipped.__file__).parent / "tools"
     assert set(box.names) == {file.stem for file in folder.glob("*.py")} - {"__init__"}, "one file a tool, each shipped"
 

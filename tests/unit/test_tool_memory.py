@@ -167,3 +167,11 @@ async def test_a_report_cut_short_is_looked_for_in_the_repository(study: Study, 
         told = await study.bench.rows("SELECT payload FROM operation WHERE kind = 'report.committed'")
         assert json.loads(told[-1]["payload"])["commit"] == json.loads(effect["result"])["commit"]
     assert len(await study.procedures.log()) == (1 if committed else 0)
+
+
+@pytest.mark.req("S8")
+async def test_a_report_cannot_be_filed_while_the_procedures_are_closed(study: Study, tmp_path: Path) -> None:
+    assert WriteReport(study.procedures).not_ready() == ""
+    closed = ProcedureRepository(tmp_path / "elsewhere", study.bench.clock)
+    assert WriteReport(closed).not_ready() == "the report folder is not open"
+    assert Toolbox([WriteReport(closed)]).not_ready(["write_report"]) == {"write_report": "the report folder is not open"}

@@ -49,6 +49,7 @@ class CreateWorkOrder:
         security=SecurityContract(AccessLevel.OPERATOR, "ledger"),
         telemetry=TelemetryContract("create_work_order.started", "create_work_order.done", "create_work_order.failed"),
         has_effect=False,
+        is_held=True,
     )
 
     def __init__(self, clock: Clock) -> None:

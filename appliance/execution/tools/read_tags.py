@@ -61,6 +61,5 @@ class ReadTags:
             Refused: a key is not declared.
         """
         readings = await self._bus.read(arguments.keys)
-        now = self._clock.utc()
-        values = {key: quantity_of(reading, self._plant.tag_by_key[key], now) for key, reading in readings.items()}
+        values = {key: quantity_of(reading, self._plant.tag_by_key[key], self._clock) for key, reading in readings.items()}
         return {"values": values, "value": values[arguments.keys[0]] if len(values) == 1 else None}

@@ -56,6 +56,10 @@ class WriteReport:
     def __init__(self, procedures: ProcedureStore) -> None:
         self._procedures = procedures
 
+    def not_ready(self) -> str:
+        """Say why nothing can be filed now."""
+        return self._procedures.fault
+
     async def run(self, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Commit the report.
 

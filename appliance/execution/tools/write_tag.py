@@ -77,7 +77,7 @@ class WriteTag:
         receipt = await self._bus.write(arguments.key, arguments.value)
         if not receipt.verified:
             raise Uncertain(f"{arguments.key} does not show the value that was written", key=arguments.key)
-        shown = quantity_of(receipt.read_back, self._plant.tag_by_key[arguments.key], self._clock.utc())
+        shown = quantity_of(receipt.read_back, self._plant.tag_by_key[arguments.key], self._clock)
         return {"key": arguments.key, "wanted": arguments.value, "shown": shown}
 
     async def verify(self, call: ToolCall, arguments: Arguments) -> tuple[EffectDisposition, Mapping[str, object]]:
@@ -93,7 +93,7 @@ class WriteTag:
         if reading.quality is not Quality.GOOD or reading.value is None:
             raise Unavailable(f"{tag.key} cannot be read now", key=tag.key)
         shows_it = same_on_the_wire(tag, arguments.value, reading.value)
-        evidence = {"key": tag.key, "wanted": arguments.value, "shown": quantity_of(reading, tag, self._clock.utc())}
+        evidence = {"key": tag.key, "wanted": arguments.value, "shown": quantity_of(reading, tag, self._clock)}
         return EffectDisposition.APPLIED if shows_it else EffectDisposition.NONE, evidence
 
 

@@ -69,3 +69,59 @@ DROP TABLE delivery;
 ALTER TABLE delivery_wider RENAME TO delivery;
 CREATE INDEX delivery_open ON delivery (channel, priority DESC, seq) WHERE status IN ('pending', 'attempting');
 CREATE INDEX delivery_of_turn ON delivery (turn_id);
+
+-- With thousands of open conversations, what concerns one of them is found without looking at the others.
+CREATE INDEX admission_started ON admission (turn_id) WHERE status = 'started';
+CREATE INDEX turn_open ON turn (lane) WHERE state IN ('planning', 'executing', 'confirming');
+CREATE INDEX confirmation_of_turn ON confirmation (turn_id) WHERE status = 'pending';
+
+-- What a clock that is set meanwhile must not move: durations are of the monotonic clock, and wall time counts between boots only
+-- when it was disciplined at both ends.
+ALTER TABLE delivery ADD COLUMN clock_synced INTEGER NOT NULL DEFAULT 0 CHECK (clock_synced IN (0, 1));   -- when it was queued
+ALTER TABLE delivery ADD COLUMN ended_mono_ns INTEGER;
+ALTER TABLE delivery ADD COLUMN ended_boot_id TEXT;
+ALTER TABLE delivery ADD COLUMN unsaid INTEGER NOT NULL DEFAULT 0;   -- of how many answers that were not said it tells
+ALTER TABLE alarm ADD COLUMN raised_boot_id TEXT;   -- of raised_mono_ns
+ALTER TABLE announcement ADD COLUMN first_clock_synced INTEGER NOT NULL DEFAULT 0 CHECK (first_clock_synced IN (0, 1));
+
+CREATE TRIGGER operation_head_never_back BEFORE UPDATE ON operation_head
+WHEN new.lane IS NOT old.lane OR new.seq < old.seq OR (new.seq = old.seq AND new.hash IS NOT old.hash)
+BEGIN SELECT RAISE(ABORT, 'the operation log is append-only'); END;
+CREATE TRIGGER operation_head_stays BEFORE DELETE ON operation_head BEGIN SELECT RAISE(ABORT, 'the operation log is append-only'); END;
+
+-- Damaged ledgers that were set aside, what could be saved of each, and numbers of the operation log that did not come through.
+CREATE TABLE salvage (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    why TEXT NOT NULL,
+    set_aside TEXT NOT NULL,           -- name of the damaged file, beside this one
+    account TEXT NOT NULL,             -- JSON: rows before and after of every table that lost some, and the rest of the loss
+    is_lossy INTEGER NOT NULL CHECK (is_lossy IN (0, 1)),
+    at_utc TEXT NOT NULL,
+    told_utc TEXT,                     -- what was under way is stopped, and words about it are queued
+    settled_utc TEXT,                  -- NULL until a person has taken note
+    settled_by TEXT,
+    note TEXT NOT NULL DEFAULT '',
+    CHECK ((settled_utc IS NULL) = (settled_by IS NULL))
+) STRICT;
+
+CREATE TABLE operation_lost (
+    lane TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    salvage INTEGER NOT NULL REFERENCES salvage (seq),
+    what TEXT NOT NULL CHECK (what IN ('lost', 'rechained')),
+    hash TEXT NOT NULL,                -- the number's hash before, empty when nobody knows it
+    PRIMARY KEY (lane, seq, salvage)
+) STRICT, WITHOUT ROWID;
+
+-- Signs that this ledger may be a copy: other hardware than it was written on, or older content than was here before.
+CREATE TABLE identity_fault (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    what TEXT NOT NULL CHECK (what IN ('machine_changed', 'ledger_restored')),
+    detail TEXT NOT NULL,
+    found_utc TEXT NOT NULL,
+    adopted_utc TEXT,                  -- NULL until a person says that this machine goes on with it
+    adopted_by TEXT,
+    note TEXT NOT NULL DEFAULT '',
+    CHECK ((adopted_utc IS NULL) = (adopted_by IS NULL))
+) STRICT;
+CREATE UNIQUE INDEX identity_fault_open ON identity_fault (what, detail) WHERE adopted_utc IS NULL;

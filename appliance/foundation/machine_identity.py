@@ -1,0 +1,70 @@
+"""Which machine this is, by what a copied card does not take along: board and card, else firmware or network.
+
+A fingerprint is a text like ``board=1f0c2d4e5a6b7c8d card=…``: one digest for each source that could be read. Two of them are
+compared source by source, so that a source that cannot be read today says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+_DIGEST_CHARACTERS = 16
+_NOTHING = frozenset({"", "0", "none", "default string", "to be filled by o.e.m.", "not specified", "00:00:00:00:00:00"})
+
+
+def fingerprint(*, sys_root: Path = Path("/sys"), proc_root: Path = Path("/proc")) -> str:
+    """Return the fingerprint of this machine, empty where nothing of it can be read.
+
+    Sources: the Raspberry Pi's serial number (device tree, "board") and the card's CID register (SD Physical Layer
+    Specification 5.2, "card"); only without these the firmware's product UUID ("dmi"), and only without that the permanent
+    addresses of network hardware ("mac").
+    """
+    parts = {
+        "board": _text(proc_root / "device-tree/serial-number"),
+        "card": "".join(_texts(sys_root.glob("block/mmcblk*/device/cid"))),
+    }
+    if not any(parts.values()):
+        parts = {"dmi": _text(sys_root / "class/dmi/id/product_uuid")}
+    if not any(parts.values()):
+        parts = {"mac": "".join(_macs(sys_root))}
+    return " ".join(f"{source}={_digest(content)}" for source, content in parts.items() if content)
+
+
+def differing(known: str, now: str) -> list[str]:
+    """Return the sources that are in both fingerprints and differ."""
+    before, after = _sources(known), _sources(now)
+    return sorted(source for source in before.keys() & after.keys() if before[source] != after[source])
+
+
+def merged(known: str, now: str) -> str:
+    """Return ``known`` with the sources it lacked."""
+    return " ".join(f"{source}={digest}" for source, digest in sorted((_sources(now) | _sources(known)).items()))
+
+
+def _sources(text: str) -> dict[str, str]:
+    return {source: digest for source, _, digest in (part.partition("=") for part in text.split())}
+
+
+def _macs(sys_root: Path) -> list[str]:
+    """Addresses of real hardware that it came with (``addr_assign_type`` 0): bridges, tunnels and containers have none."""
+    cards = (card for card in sys_root.glob("class/net/*") if (card / "device").exists())
+    return _texts(card / "address" for card in cards if _text(card / "addr_assign_type", keep_zero=True) == "0")
+
+
+def _texts(paths: Iterable[Path]) -> list[str]:
+    found = (_text(path) for path in paths)
+    return sorted(text for text in found if text)
+
+
+def _text(path: Path, *, keep_zero: bool = False) -> str:
+    try:
+        text = path.read_text(encoding="ascii", errors="replace").strip("\x00 \n").lower()
+    except OSError:
+        return ""
+    return "" if text in _NOTHING and not (keep_zero and text == "0") else text
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_CHARACTERS]

@@ -1,0 +1,73 @@
+"""What requests that leave this machine share: the token, whom TLS trusts, where they may lead, when to try again (X6)."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Collection
+from pathlib import Path
+
+from appliance.contracts.errors import Refused, Unavailable
+from appliance.foundation.hosts import is_loopback, is_unroutable
+
+_LONGEST_RETRY_AFTER_S = 600.0  # whoever is asked to wait for longer looks again after this
+
+
+def read_token(token: str, token_file: Path | None) -> str:
+    """Return the token, from its file when there is one.
+
+    Raises:
+        Refused: the file cannot be read, or others can.
+    """
+    if token_file is None:
+        return token
+    try:
+        if token_file.stat().st_mode & 0o077:
+            raise Refused(f"{token_file} can be read by others; run: chmod 600 {token_file}", reason="token_file")
+        return token_file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise Refused(f"the token cannot be read from {token_file}: {error.strerror}", reason="token_file") from error
+
+
+def tls_context(url: str, ca_file: Path | None) -> ssl.SSLContext:
+    """Return what certificates are verified with: the site's own authority alone, or those of the system.
+
+    Raises:
+        Refused: the file is no usable certificate.
+    """
+    if url.startswith("http://"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used, and trusts nobody
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:  # ssl.SSLError is one too
+        raise Refused(f"{ca_file} is no usable certificate file: {error}", reason="ca_file") from error
+
+
+async def addresses_of(host: str, port: int, *, allowed: Collection[str] = (), is_plain: bool = False) -> list[str]:
+    """Look a host up and return the addresses to connect to, checked; connect to these and look it up no second time.
+
+    ``allowed`` are addresses that may be connected to although no service of a site has them. With ``is_plain`` the host was
+    taken for this machine by its name, and must be.
+
+    Raises:
+        Unavailable: the name is not known now.
+        Refused: it leads to link-local or other addresses that only somebody who tricks us would name.
+    """
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise Unavailable(f"{host} cannot be looked up: {error.strerror or error}") from error
+    addresses = list(dict.fromkeys(str(each[4][0]).partition("%")[0] for each in found))
+    known = {ipaddress.ip_address(each) for each in allowed}
+    bad = [each for each in addresses if is_unroutable(each) and ipaddress.ip_address(each) not in known]
+    bad += [each for each in addresses if is_plain and not is_loopback(each)]
+    if bad:
+        raise Refused(f"{host} leads to {bad[0]}, which is no address of a service", reason="address", address=bad[0])
+    return addresses
+
+
+def retry_after_s(header: str) -> float:
+    """Read Retry-After in seconds, 0 without one; its date form is ignored, for this machine's clock may be wrong."""
+    return min(float(header), _LONGEST_RETRY_AFTER_S) if header.isascii() and header.isdigit() else 0.0

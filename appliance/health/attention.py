@@ -1,0 +1,124 @@
+"""Keeps since when each part is degraded, and says once of one that stays so for two hours that somebody should look (R8).
+
+In: changes of :class:`Degraded`. Out: one sentence, one message and one line in the log a part; ``needs_attention`` in status.
+One timer a degraded part; nothing is looked at in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.ports import Wording
+from appliance.contracts.store import Ledger, Transaction
+from appliance.foundation.supervisor import Degraded
+from appliance.store import deliveries
+
+log = logging.getLogger(__name__)
+
+AFTER_S = 2 * 3600.0  # requirements R8
+_PRIORITY = 4  # nobody at the machine waits for this
+_MESSAGE_PRIORITY = 9  # that of alarm changes: messages of one priority keep their order
+
+
+class Attention:
+    """Service that asks for attention. Times count from when this was made: a restart is a new beginning.
+
+    ``sentences`` has, for a part (up to a colon), the reply that says that it is lost.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        ids: IdSource,
+        wording: Wording,
+        degraded: Degraded,
+        *,
+        sentences: Mapping[str, str],
+        language: str,
+        client_id: str,
+        queued: Callable[[], None],
+        after_s: float = AFTER_S,
+    ) -> None:
+        """``queued`` is called after words and a message were queued."""
+        self._ledger = ledger
+        self._clock = clock
+        self._ids = ids
+        self._wording = wording
+        self._degraded = degraded
+        self._sentences = sentences
+        self._language = language
+        self._topic = f"floorhand/{client_id}/attention"
+        self._queued = queued
+        self._after_s = after_s
+        self._since_mono_ns = {part: clock.monotonic_ns() for part in degraded.reasons}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._due: asyncio.Queue[str] = asyncio.Queue()
+        self._asked: set[str] = set()
+        degraded.listeners.append(self._note)
+
+    def degraded_s(self) -> dict[str, float]:
+        """Return for how many seconds each degraded part has been so."""
+        now_ns = self._clock.monotonic_ns()
+        return {part: round((now_ns - since_ns) / 1e9, 1) for part, since_ns in sorted(self._since_mono_ns.items())}
+
+    def needs_attention(self) -> list[str]:
+        """Return the parts that have been degraded for so long that somebody should look."""
+        return [part for part, seconds in self.degraded_s().items() if seconds >= self._after_s]
+
+    async def run(self) -> None:
+        """Ask for ever."""
+        for part in self._since_mono_ns:
+            self._start(part)
+        try:
+            while True:
+                await self._ask(await self._due.get())
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
+
+    def _note(self, part: str, why: str) -> None:
+        if not why:
+            self._since_mono_ns.pop(part, None)
+            self._asked.discard(part)
+            if (timer := self._timers.pop(part, None)) is not None:
+                timer.cancel()
+        elif part not in self._since_mono_ns:  # else it is degraded for another reason now, and was before
+            self._since_mono_ns[part] = self._clock.monotonic_ns()
+            self._start(part)
+
+    def _start(self, part: str) -> None:
+        left_s = self._after_s - (self._clock.monotonic_ns() - self._since_mono_ns[part]) / 1e9
+        if part not in self._asked and part not in self._timers:
+            self._timers[part] = asyncio.get_running_loop().call_later(max(0.0, left_s), self._ring, part)
+
+    def _ring(self, part: str) -> None:
+        self._timers.pop(part, None)
+        self._due.put_nowait(part)
+
+    async def _ask(self, part: str) -> None:
+        why = self._degraded.reasons.get(part, "")
+        if not why or part in self._asked:
+            return
+        lost = self._wording.reply(self._sentences.get(part.partition(":")[0], "part_degraded"), self._language)
+        text = self._wording.reply("needs_attention", self._language, what=lost)
+        at = self._clock.utc().isoformat(timespec="milliseconds")
+        payload: dict[str, Any] = {"part": part, "why": why, "degraded_s": self.degraded_s().get(part, 0.0), "at": at}
+
+        def queue(tx: Transaction) -> None:
+            deliveries.queue(
+                tx, self._clock, self._ids, turn_id=None, language=self._language, text=text, priority=_PRIORITY
+            )  # fmt: skip
+            deliveries.queue_message(
+                tx, self._clock, self._ids, turn_id=None, topic=self._topic, payload=payload, priority=_MESSAGE_PRIORITY
+            )  # fmt: skip
+
+        await self._ledger.transaction(queue)
+        self._asked.add(part)
+        log.error("attention.needed", extra={"part": part, "why": why})
+        self._queued()

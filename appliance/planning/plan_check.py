@@ -1,0 +1,104 @@
+"""Whether a plan is one (S8): its form, the tools it names, and the arguments it gives them. Pure.
+
+What is filled in only when a step runs (``{steps.read.value}``) is not known yet: an argument that holds such a name is checked
+then, by whoever runs the step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from appliance.contracts.errors import Malformed
+from appliance.contracts.plan import Plan
+from appliance.contracts.tool import ToolContract
+
+MOST_STEPS = 64  # the longest shipped playbook has a dozen
+
+_NOT = "not "
+_NAME = re.compile(r"(?<!\{)\{[^{}]+\}")
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class StepForm(_Closed):
+    """One step as JSON."""
+
+    id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    tool: str = Field(min_length=1, max_length=64)
+    arguments: dict[str, Any]
+    when: str = Field(pattern=r"^((not )?[A-Za-z0-9_-]{1,64})?$")
+    optional: bool
+
+
+class PlanForm(_Closed):
+    """A plan as JSON: what a planner of any kind has to hand in."""
+
+    intent: str = Field(min_length=1, max_length=128)
+    source: str = Field(min_length=1, max_length=256)
+    steps: list[StepForm] = Field(min_length=1, max_length=MOST_STEPS)
+    estimate_s: float = Field(ge=0)
+
+
+def check(plan: Plan, tools: Mapping[str, ToolContract]) -> None:
+    """Check a plan against its schema and against the contracts of its tools.
+
+    Raises:
+        Malformed: it is no plan; the message names every fault, facts hold them one by one.
+    """
+    faults = list(_faults(plan, tools))
+    if faults:
+        raise Malformed(f"the plan is not one: {'; '.join(faults)}", faults=faults)
+
+
+def _faults(plan: Plan, tools: Mapping[str, ToolContract]) -> Iterator[str]:
+    stored = plan.to_json()
+    try:
+        PlanForm.model_validate({**stored, "steps": list(stored["steps"])})
+    except ValidationError as error:
+        yield from (f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors(include_url=False, include_input=False))
+        return
+    seen: set[str] = set()
+    for step in plan.steps:
+        if step.id in seen:
+            yield f"{step.id}: there are two steps of this id"
+        if step.when and step.when.removeprefix(_NOT) not in seen:
+            yield f"{step.id}: {step.when!r} names no earlier step"
+        seen.add(step.id)
+        contract = tools.get(step.tool)
+        if contract is None:
+            yield f"{step.id}: there is no tool {step.tool}"
+        else:
+            yield from (f"{step.id}.{fault}" for fault in _argument_faults(step.arguments, contract))
+
+
+def _argument_faults(arguments: Mapping[str, Any], contract: ToolContract) -> Iterator[str]:
+    try:
+        contract.schema.arguments.model_validate(dict(arguments))
+    except ValidationError as error:
+        for fault in error.errors(include_url=False, include_input=False, include_context=False):
+            name = str(fault["loc"][0]) if fault["loc"] else ""
+            if not _is_open(arguments.get(name)):
+                yield f"{_place(fault['loc'])}: {fault['msg']}"
+
+
+def _is_open(value: Any) -> bool:
+    """Whether a value holds a name that is filled in later."""
+    match value:
+        case str():
+            return _NAME.search(value) is not None
+        case Mapping():
+            return any(_is_open(item) for item in value.values())
+        case list() | tuple():
+            return any(_is_open(item) for item in value)
+        case _:
+            return False
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location) or "plan"

@@ -1,0 +1,159 @@
+"""The conductor's part that leads a turn from PLANNING to EXECUTING: a plan that passes every guard, or a reason that is said.
+
+Every guard of requirements S8 is asked here: the plan passes its schema, its tools are READY, and enough of the lifespan is left
+(asked by ``session``, in the transaction that stores the plan). A plan that fails one is made again, twice (S5).
+
+In: a turn in PLANNING. Out: the turn in EXECUTING, or FAILED; None when somebody rang for it meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from appliance.alarm_turns import AlarmTurns
+from appliance.contracts.admission import Admission, Outcome
+from appliance.contracts.errors import Malformed, OwnedElsewhere, Refused, StateViolationError
+from appliance.contracts.plan import Intent, Plan
+from appliance.contracts.store import Ledger
+from appliance.contracts.turn import Turn, TurnEvent
+from appliance.coordination.availability import Availability
+from appliance.execution.toolbox import Toolbox
+from appliance.execution.turn_signal import TurnSignal
+from appliance.execution.urgency import urgency_of
+from appliance.planning.on_hold import without_held
+from appliance.planning.plan_check import check
+from appliance.planning.planner import Planner
+from appliance.session.turns import Also, Turns
+from appliance.store import confirmations, deliveries, holds
+from appliance.words import Words
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_TRIES = 3  # requirements S5: a bad plan is made again twice
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlanning:
+    """Makes and guards plans."""
+
+    ledger: Ledger
+    turns: Turns
+    alarms: AlarmTurns
+    planner: Planner
+    toolbox: Toolbox
+    availability: Availability
+    words: Words
+
+    async def plan(self, turn: Turn, admission: Admission, signal: TurnSignal) -> Turn | None:
+        """Plan a turn and store what is done next; a turn that cannot be planned is ended, and it is said why."""
+        why = ""
+        for _ in range(_TRIES):
+            try:
+                made = await _unless_rung(self._make(turn), signal)
+                if made is None:
+                    return None
+                plan, also = made
+            except OwnedElsewhere:
+                raise
+            except Refused as error:  # understood, and it will not be done: making the same plan again changes nothing
+                return await self._give_up(turn, admission, error.message)
+            except Malformed as error:
+                why = await self._rejected(turn, error.message)
+                continue
+            try:
+                planned = await self.turns.plan(turn, plan, also)
+            except (OwnedElsewhere, StateViolationError):
+                raise
+            except Refused as error:  # the rejection is on disk already
+                why = error.message
+                continue
+            if also is not None:
+                self.alarms.announced()
+            return planned
+        return await self._give_up(turn, admission, why)
+
+    async def plan_for(self, intent: Intent) -> Plan:
+        """Return the plan of an utterance, guarded but for the lifespan of the turn it is for.
+
+        Raises:
+            Refused: it will not be done; the message is the sentence to say.
+            Malformed: no such intent, a language without phrases, or a plan that is none.
+        """
+        plan = self.planner.plan(intent, await self._surroundings(intent))
+        if self._is_held(plan) and await self._on_hold():
+            raise Refused(self.words.wording.reply("hold", intent.language))
+        self.require_ready(plan)
+        return plan
+
+    def require_ready(self, plan: Plan) -> None:
+        """Check a plan's form, and that each tool it cannot do without is READY.
+
+        Raises:
+            Malformed: it is no plan, or a tool is not READY; the message names what and why.
+        """
+        check(plan, self.toolbox.contracts)
+        missing = self.toolbox.not_ready(dict.fromkeys(step.tool for step in plan.steps if not step.optional))
+        if missing:
+            told = ", ".join(f"{name} is not ready: {why}" for name, why in missing.items())
+            raise Malformed(told, tools=list(missing))
+
+    async def _make(self, turn: Turn) -> tuple[Plan, Also | None]:
+        """Ask planning for the turn's plan, and what is to be written with it. All it reads is on disk: it can be asked again."""
+        if not turn.is_about_alarms:
+            said, slots = str(turn.context.get("said", "")), turn.context.get("slots", {})
+            return await self.plan_for(Intent(turn.intent, turn.language, said, slots)), None
+        plan, also = await self.alarms.plan(turn)
+        if self._is_held(plan) and await self._on_hold():  # it is told of, and nobody is asked for what would be refused
+            plan = without_held(plan, self._held)
+        self.require_ready(plan)
+        return plan, also
+
+    async def _surroundings(self, intent: Intent) -> Mapping[str, Any]:
+        """What an answer may need to know besides the sentence; what was said last and what is open only if it is about that."""
+        last = await self.ledger.fetch(deliveries.LAST_SAID) if intent.name == "repeat" else []
+        pending = await self.ledger.transaction(confirmations.pending) if intent.name == "what_pending" else []
+        return {
+            "last_said": f"{last[0]['lead']} {last[0]['text']}".strip() if last else "",
+            "pending": [question.question for question in pending],
+            "online": self.availability.is_online,
+        }
+
+    @property
+    def _held(self) -> frozenset[str]:
+        contracts = self.toolbox.contracts
+        return frozenset(name for name, contract in contracts.items() if contract.has_effect or contract.is_held)
+
+    def _is_held(self, plan: Plan) -> bool:
+        return any(step.tool in self._held for step in plan.steps)
+
+    async def _on_hold(self) -> bool:
+        return bool(await self.ledger.fetch(holds.IN_FORCE))
+
+    async def _rejected(self, turn: Turn, why: str) -> str:
+        log.warning("plan.rejected", extra={"why": why})
+        await self.turns.move(turn.id, TurnEvent.PLAN_REJECTED, reason=why)
+        return why
+
+    async def _give_up(self, turn: Turn, admission: Admission, why: str) -> Turn:
+        urgency = urgency_of(turn.context, is_first=True)
+        also = self.words.saying("refused", turn, turn.language, urgency, why=why)
+        return await self.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.REFUSED, reason=why, also=also)
+
+
+async def _unless_rung(work: Coroutine[Any, Any, T], signal: TurnSignal) -> T | None:
+    """Return what ``work`` returns; cancel it and return None if the bell rings first."""
+    working = asyncio.ensure_future(work)
+    ringing = asyncio.ensure_future(signal.rings())
+    try:
+        await asyncio.wait({working, ringing}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, ringing):
+            task.cancel()
+        await asyncio.gather(working, ringing, return_exceptions=True)
