@@ -43,7 +43,7 @@ crash: setup-test  ## Kill the core everywhere, cut its power, and look what is 
 soak: setup-test  ## Load the whole site and kill it for ten minutes; writes build/soak/soak.json (ARGS="--minutes 60")
 	@$(RUN) -m crash.soak $(ARGS)
 
-bench: setup-bench  ## Measure (BENCH=field); writes build/bench/<name>.json (ARGS=--quick for a short run)
+bench: setup-bench  ## Measure (BENCH=field, ledger or sessions); writes build/bench/<name>.json (ARGS=--quick for a short run)
 	@$(RUN) -m bench.$(BENCH) $(ARGS)
 
 requirements:  ## Which requirement rows and field cases have tests, which are not built yet

@@ -11,6 +11,8 @@ import contextlib
 import logging
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 from appliance.admission.gate import Gate
 from appliance.admission.queue import AdmissionQueue
@@ -20,34 +22,38 @@ from appliance.alarms.floods import Floods
 from appliance.alarms.reannounce import Reannouncer
 from appliance.conductor import Conductor, Rooms
 from appliance.console.api import LocalApi
-from appliance.contracts.errors import Refused, Unavailable
 from appliance.coordination import availability
 from appliance.coordination.availability import Availability
 from appliance.core import RunningCore, Standing
-from appliance.delivery.alarm_messages import alarm_messages
 from appliance.delivery.announcer import Announcer, told_by_alarms
-from appliance.delivery.dispatcher import Dispatcher
 from appliance.delivery.phrasing import Phrasing
+from appliance.delivery_rooms import DeliveryRooms
 from appliance.execution.runner import Runner
 from appliance.execution.shipped import shipped_tools
 from appliance.execution.toolbox import Toolbox
 from appliance.field_rooms import FieldRooms, FieldSources
 from appliance.foundation.supervisor import supervise
 from appliance.health.sd_notify import ServiceNotifier
+from appliance.health.status_line import status_line
 from appliance.health.vitals import read_vitals
 from appliance.health.watchdog import LoopWatchdog, ManagerWatchdog, Progress, StartWatchdog
+from appliance.hearing import Hearing
 from appliance.intake.console_door import ConsoleDoor
 from appliance.intake.voice_door import VoiceDoor
 from appliance.machine_panel import MachinePanel
 from appliance.opening import Opened, open_everything
+from appliance.operating import Operating
+from appliance.planning.interjections import Interjections
 from appliance.planning.planner import Planner
 from appliance.session.questions import Questions
+from appliance.session.turn_watch import TurnWatch
 from appliance.session.turns import Turns
 from appliance.settings import Settings
-from appliance.store import confirmations, owners
+from appliance.store import owners
 from appliance.sync.downlink import Downlink
 from appliance.sync.http_link import HttpCoordinator
 from appliance.sync.uplink import Uplink
+from appliance.watch_rooms import WatchRooms
 from drivers.alarms.first_out import first_out
 from drivers.alarms.states import advance_alarm
 from voice.link import VoiceLink
@@ -55,9 +61,8 @@ from voice.link import VoiceLink
 log = logging.getLogger(__name__)
 
 _FINISH_TURNS_S = 10.0  # at SIGTERM a running turn gets this long; what is left goes on after the next start
-_FINISH_SPEECH_S = 5.0
+_FINISH_DELIVERY_S = 5.0  # what is being said or sent; what is left goes on after the next start
 _FLUSH_S = 5.0
-_COMMITS_TOGETHER_S = 0.1  # an alarm is a dozen commits; nobody can answer a question sooner after it was put
 
 
 async def serve(settings: Settings) -> int:
@@ -91,12 +96,13 @@ class Appliance:
         self.wording = Phrasing({lang: opened.phrasebook.replies(lang) for lang in settings.languages}, settings.plant)
         self.sources = FieldSources(settings.plant, clock, degraded)
         self.voice = VoiceLink(settings.voice, settings.socket.parent, clock, opened.ids, degraded)
-        self.dispatcher = Dispatcher(ledger, clock, self.voice, self.wording)
-        ledger.on_trouble = lambda why: degraded.mark("ledger", why) if why else degraded.clear("ledger")
-        self._written = asyncio.Event()
-        ledger.on_commit(self._written.set)
-        self.voice.ready_listeners.append(self.dispatcher.voice_ready)
+        self.delivery = DeliveryRooms(
+            settings, ledger, clock, opened.ids, self.wording, self.voice, degraded, opened.origin
+        )  # fmt: skip
+        self.dispatcher = self.delivery.dispatcher
         self.availability = Availability(ledger, clock, degraded)
+        self.watches = WatchRooms(opened, self.wording, stack, self.standing.epoch, self._wake_outboxes)
+        self._notifier: ServiceNotifier | None = None
         self._build_alarms(stack)
         self._build_conductor(self.standing.epoch)
         self._build_doors()
@@ -105,18 +111,26 @@ class Appliance:
     def _build_alarms(self, stack: contextlib.AsyncExitStack) -> None:
         settings, ledger, clock, ids, degraded = self.settings, self.ledger, self.clock, self.ids, self.degraded
         self.queue = AdmissionQueue(ledger, clock)
-        self.gate = Gate(ledger, clock, ids, notify=self.queue.wake)
-        publish = alarm_messages(clock, ids, settings.mqtt.client_id)
+        self.gate = Gate(
+            ledger, clock, ids, notify=self.queue.wake,
+            session_limit=settings.session.open_limit, refuses_talk=ledger.refuses_talk,
+        )  # fmt: skip
+        publish = self.delivery.publish_alarm
         epoch = self.standing.epoch
         self.alarms = AlarmRooms(
             ledger, clock, ids, settings.plant, settings.alarms, self.gate, degraded, advance_alarm, epoch=epoch, publish=publish
         )
         ledger.on_commit(self.alarms.changes.notify)
-        self.field = FieldRooms(self.sources, self.alarms, settings.mqtt, settings.plant, ledger, clock, ids, degraded)
+        self.alarms.changes.stirred.append(self.delivery.webhooks.notify)
+        self.field = FieldRooms(
+            self.sources, self.alarms, settings.mqtt, settings.plant, ledger, clock, ids, degraded, self.delivery.failures
+        )
         stack.push_async_callback(self.field.close)
+        self.last_words = self.delivery.last_words(self.field.listener.session, self.opened.standing)
         self.panel: MachinePanel | None = None
         if settings.gpio.is_used:
-            self.panel = MachinePanel(settings.gpio, ledger, clock, degraded, self.alarms.handling, self.voice)
+            holding = self.watches.holding
+            self.panel = MachinePanel(settings.gpio, ledger, clock, degraded, self.alarms.handling, self.voice, holding)
             self.alarms.changes.stirred.append(self.panel.notify)
 
     def _build_conductor(self, epoch: int) -> None:
@@ -139,10 +153,13 @@ class Appliance:
         planner = Planner(self.phrasebook, self.opened.playbooks, settings.plant, bounds_s)
         delivered = self.dispatcher.notify
         wake = self.queue.wake
-        self.floods = Floods(ledger, clock, ids, epoch, settings.alarms, wake=wake, first_out=first_out)
+        self.floods = Floods(ledger, clock, ids, settings.alarms, wake=wake, first_out=first_out)
         self.alarms.changes.stirred.append(self.floods.notify)
-        self.reannouncer = Reannouncer(ledger, clock, ids, epoch, settings.alarms, wake=wake)
-        self.runner = Runner(ledger, toolbox, clock, ids, epoch, self.wording, delivered=delivered)
+        self.reannouncer = Reannouncer(ledger, clock, ids, settings.alarms, wake=wake)
+        self.turn_watch = TurnWatch(self.turns, ledger, clock, ids)
+        self.runner = Runner(
+            ledger, toolbox, clock, ids, epoch, self.wording, delivered=delivered, progress=self.turn_watch.progress
+        )
         rooms = Rooms(
             ledger=ledger,
             queue=self.queue,
@@ -160,6 +177,7 @@ class Appliance:
             questions=Questions(ledger, clock),
             phrasebook=self.phrasebook,
             planner=planner,
+            toolbox=toolbox,
             runner=self.runner,
             wording=self.wording,
             availability=self.availability,
@@ -175,10 +193,25 @@ class Appliance:
             delivered=delivered,
             beat=self.progress.beat,
         )
+        ledger.on_commit(self.conductor.bells.notify)
 
     def _build_doors(self) -> None:
         settings = self.settings
-        self.voice_door = VoiceDoor(self.gate)
+        is_interjection = Interjections(self.phrasebook)
+        door = VoiceDoor(self.gate, is_interjection)
+        self.hearing = Hearing(self.voice, door, self.phrasebook, self.planner, self.ledger, settings.language)
+        self.ledger.on_commit(self.hearing.notify)
+        operating = Operating(
+            self.ledger,
+            self.clock,
+            holding=self.watches.holding,
+            draining=self.conductor.lanes,
+            turns_running=lambda: self.conductor.running_turns,
+            stop_turn=self.conductor.stop_turn,
+            verify_unknown=self.runner.verify_unknown,
+            audit_watch=self.watches.audit,
+            drain_changed=self._tell_manager,
+        )
         core = RunningCore(
             self.standing,
             ledger=self.ledger,
@@ -186,11 +219,12 @@ class Appliance:
             ids=self.ids,
             plant=settings.plant,
             field_bus=self.sources.bus,
-            door=ConsoleDoor(self.gate, self.ids),
+            door=ConsoleDoor(self.gate, self.ids, is_interjection),
             runner=self.runner,
             turns=self.turns,
             availability=self.availability,
             alarms=self.alarms.desk,
+            operating=operating,
             degraded=self.degraded,
             ended=self.conductor.ended,
             delivered=self.dispatcher.notify,
@@ -202,6 +236,9 @@ class Appliance:
             "alarm_scan": self.field.scan.as_facts,
             "turns_running": lambda: self.conductor.running_turns,
             "memory_knows_likeness": lambda: self.opened.memory.knows_likeness,
+            "draining": lambda: self.conductor.lanes.is_draining,
+            "deliveries": self.delivery.failures.as_facts,
+            **self.watches.facts,
         }
         if self.panel is not None:
             self.standing.facts["panel"] = self.panel.facts
@@ -212,6 +249,7 @@ class Appliance:
             path=settings.socket,
             language=settings.language,
             languages=settings.languages,
+            ledger_acts=self.opened.standing,
         )
 
     def _build_sync(self, stack: contextlib.AsyncExitStack) -> None:
@@ -233,6 +271,10 @@ class Appliance:
         recovered = self.opened.recovered
         await self.conductor.tell_recovered(len(recovered.resumed), recovered.suspended)
         await self.alarms.door.name_missing()
+        self._notifier = notifier
+        self.watches.holding.listeners.append(self._tell_manager)
+        self.degraded.listeners.append(lambda _part, _why: self._tell_manager())
+        await self.watches.holding.load()
         await self.field.start()
         async with asyncio.TaskGroup() as group:
 
@@ -245,12 +287,16 @@ class Appliance:
             speaking = group.create_task(self.dispatcher.run(), name="dispatcher")
             doors = [
                 service("mqtt", self.field.listener.run),
-                service("listening", self._listen),
-                service("expecting", self._expect_answers),
+                service("listening", self.hearing.listen),
+                service("expecting", self.hearing.expect_answers),
             ]
             others = [
                 service("voice", self.voice.run),
-                *(service(name, run) for name, run in self.field.services.items()),
+                *(service(name, run) for name, run in (self.field.services | self.watches.services).items()),
+                service("last words", self.last_words),
+                service("webhooks", self.delivery.webhooks.run),
+                service("bells", self.conductor.bells.run),
+                service("turn watch", self.turn_watch.run),
                 service("alarm changes", self.alarms.changes.run),
                 service("inhibitions", self.alarms.inhibitions.run),
                 service("memory", self.opened.memory.run),
@@ -264,21 +310,23 @@ class Appliance:
             if self.panel is not None:
                 doors.append(service("panel", self.panel.run))
             if self.uplink is not None and self.downlink is not None:
-                others += [service("uplink", self.uplink.run), service("downlink", self.downlink.run)]
+                own = self.opened.standing.when_own
+                others += [service("uplink", partial(own, self.uplink.run)), service("downlink", partial(own, self.downlink.run))]
             api = service("local api", self.local_api.run)
             await self.local_api.serving.wait()
             self.standing.ready = True
-            notifier.ready(f"epoch {self.standing.epoch}")
+            notifier.ready(self._status_line())
             log.info("core.ready", extra={"epoch": self.standing.epoch, "resumed": len(recovered.resumed)})
 
-            await stopping.wait()
+            await self._until_told(stopping)
             log.info("core.stopping")
             notifier.stopping()
             self.standing.stopping = True
             await _end(doors)
             closing.set()
             await asyncio.wait({conductor}, timeout=_FINISH_TURNS_S)
-            await self.dispatcher.finish(_FINISH_SPEECH_S)
+            outboxes = (self.dispatcher, self.field.publisher, self.delivery.webhooks)
+            await asyncio.gather(*(outbox.finish(_FINISH_DELIVERY_S) for outbox in outboxes))
             await _end([conductor, speaking])
             if self.uplink is not None and self.availability.is_online:
                 await self.uplink.drain(_FLUSH_S)
@@ -286,28 +334,41 @@ class Appliance:
         await self.ledger.transaction(lambda tx: owners.release(tx, self.clock, self.standing.epoch))
         log.info("core.stopped")
 
-    async def _listen(self) -> None:
-        """Give the voice process its grammar and admit what it hears, for ever."""
-        language = self.settings.language
-        grammar = await asyncio.to_thread(self.phrasebook.grammar, language)
-        await self.voice.load_grammar(grammar, self.planner.leads(language))
-        async for utterance in self.voice.utterances():
-            try:
-                await self.voice_door.admit(utterance)
-            except (Refused, Unavailable) as error:  # one sentence is lost; the next may be taken
-                log.error("utterance.not_admitted", extra={"utterance": utterance.id, "why": error.message})
+    async def _until_told(self, stopping: asyncio.Event) -> None:
+        """Return once ``stopping`` is set.
 
-    async def _expect_answers(self) -> None:
-        """Tell the ears whether a question is open, whenever that changes: a short "no" must not be taken for clatter."""
-        told: bool | None = None
-        while True:
-            self._written.clear()
-            rows = await self.ledger.fetch(confirmations.PENDING_COUNT)
-            if told is not (pending := rows[0]["pending"] > 0):
-                await self.voice.expect_answer(pending)
-                told = pending
-            await self._written.wait()
-            await asyncio.sleep(_COMMITS_TOGETHER_S)
+        Raises:
+            FloorhandError: what ended the ledger (damage); the next start mends it.
+        """
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ledger.on_fatal = lambda error: None if ended.done() else ended.set_exception(error)
+        if self.ledger.fatal is not None:
+            raise self.ledger.fatal
+        told = asyncio.create_task(stopping.wait())
+        either: list[asyncio.Future[Any]] = [told, ended]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            told.cancel()
+            ended.result()
+        ended.cancel()
+
+    def _wake_outboxes(self) -> None:
+        """Words and messages were queued by whoever is no turn."""
+        self.dispatcher.notify()
+        self.field.publisher.notify()
+
+    def _status_line(self) -> str:
+        return status_line(
+            self.standing.epoch,
+            on_hold=self.watches.holding.is_on,
+            is_draining=self.conductor.lanes.is_draining,
+            degraded=list(self.degraded.reasons),
+            needs_attention=self.watches.attention.needs_attention(),
+        )
+
+    def _tell_manager(self) -> None:
+        if self._notifier is not None:
+            self._notifier.status(self._status_line())
 
     def _announcer(self) -> Announcer:
         return Announcer(

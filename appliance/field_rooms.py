@@ -12,6 +12,7 @@ from appliance.alarm_rooms import AlarmRooms
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.plant import Plant
 from appliance.contracts.store import Ledger
+from appliance.delivery.ledger_failures import LedgerFailures
 from appliance.delivery.publisher import Publisher
 from appliance.foundation.supervisor import Degraded
 from appliance.store import alarms
@@ -45,12 +46,13 @@ class FieldRooms:
         clock: Clock,
         ids: IdSource,
         degraded: Degraded,
+        failures: LedgerFailures,
     ) -> None:
         self._sources = sources
         self._ledger = ledger
         self.scan = AlarmScan(plant, clock, ids, alarm_rooms.field_door)
         self.listener = Listener(settings, clock, degraded, plant, alarm_rooms.door, sources.published)
-        self.publisher = Publisher(ledger, clock, self.listener.session)
+        self.publisher = Publisher(ledger, clock, self.listener.session, failures=failures)
         sources.modbus.sample_listeners.append(self.scan.take)
         sources.modbus.visibility_listeners.append(self.scan.note)
         sources.published.sample_listeners.append(self.scan.take)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from appliance.contracts.clock import Clock
+from appliance.contracts.errors import OwnedElsewhere
 from appliance.delivery.last_words import LastWords, Trouble
 from appliance.foundation.supervisor import Degraded
 from appliance.store import identities, salvages
@@ -86,8 +87,10 @@ class LedgerStanding:
     def _trouble(self, why: str) -> None:
         self._show()
         if self._words is not None:
-            reply = REPLIES.get(self._ledger.fault) if self._ledger.fault is not None else None
-            self._words.tell(Trouble(reply, why) if why and reply else None)
+            reply = "" if self._ledger.fault is None else REPLIES.get(self._ledger.fault, "")
+            if isinstance(self._ledger.fatal, OwnedElsewhere):
+                reply = ""  # the other core speaks
+            self._words.tell(Trouble(reply, why) if reply else None)
 
     def _show(self) -> None:
         if why := "; ".join(filter(None, (self._ledger.trouble, self._lost))):

@@ -43,7 +43,7 @@ class Amount:
     cycles: int
 
 
-QUICK = Amount(lives=3, images_a_life=36, second_cuts=6, images_a_second_cut=6, images_a_migration=8, proofs=12, cycles=15)
+QUICK = Amount(lives=3, images_a_life=36, second_cuts=6, images_a_second_cut=6, images_a_migration=8, proofs=30, cycles=15)
 FULL = Amount(lives=30, images_a_life=80, second_cuts=60, images_a_second_cut=20, images_a_migration=100, proofs=60, cycles=300)
 
 

@@ -90,14 +90,17 @@ Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 @dataclass
 class Console:
-    """People who type. ``post`` is to the core of the moment. ``answered``: key -> admission that the core named."""
+    """People who type. ``post`` is to the core of the moment, ``is_ending`` whether that is being ended. ``answered``: key ->
+    admission that the core named."""
 
     post: Post
     dice: Random
+    is_ending: Callable[[], bool]
     answered: dict[str, str] = field(default_factory=dict)
     doubled: list[str] = field(default_factory=list)
     refused: dict[int, int] = field(default_factory=dict)
     put_off: int = 0
+    broken_off: int = 0
     _asked: int = 0
     _set: int = 0
 
@@ -133,10 +136,13 @@ class Console:
                 answer: dict[str, Any] = await self.post("/v1/ask", {"text": text, "wait_s": _WAIT_S, "key": key})
             except httpx.HTTPStatusError as error:
                 status = error.response.status_code
-                if status not in _LATER:
+                if self.is_ending():  # it was asked to end while this waited for its answer
+                    self.broken_off += 1
+                elif status not in _LATER:
                     self.refused[status] = self.refused.get(status, 0) + 1
                     return None
-                self.put_off += 1
+                else:
+                    self.put_off += 1
             except httpx.HTTPError:
                 pass  # the core is gone: whether it took this nobody knows, so it is sent again with its key
             else:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from appliance.contracts.errors import FloorhandError
+
 T = TypeVar("T")
 
 
@@ -22,3 +24,17 @@ async def carry_through(work: Awaitable[T]) -> T:
         failed = None if task.cancelled() else task.exception()
         raise cancelled from failed
     return task.result()
+
+
+async def record_in_passing(work: Awaitable[object], passing: BaseException) -> None:
+    """Run ``work`` to its end while ``passing`` is on its way out: what cannot be recorded must not take its place.
+
+    A cancellation that became "the disk is full" would be waited out by whoever asks the ledger again, and its task never end.
+
+    Raises:
+        BaseException: ``passing``, from what kept ``work`` from being recorded.
+    """
+    try:
+        await carry_through(work)
+    except FloorhandError as error:
+        raise passing from error

@@ -23,7 +23,7 @@ from appliance.contracts.store import Ledger
 from appliance.contracts.tool import EffectDisposition, ToolResult
 from appliance.contracts.turn import Turn
 from appliance.execution.calling import Bell, Calls, Stopped
-from appliance.execution.carry_through import carry_through
+from appliance.execution.carry_through import carry_through, record_in_passing
 from appliance.execution.journal import Journal, Page, Saying
 from appliance.execution.results import TIMEOUT, failure, failure_of, stored, success
 from appliance.execution.settling import Settling, verify_waits
@@ -129,18 +129,19 @@ class Runner:
             return await carry_through(writing)
         except BaseException as error:
             if writing.exception() is None:  # cancelled while the commit was on its way
-                await self._leave(turn, writing.result().next)
+                await self._leave(turn, writing.result().next, error)
             elif way.ending is not None:  # what has happened is recorded, even if what follows cannot begin
-                await carry_through(self._journal.write(way.ending))
+                await record_in_passing(self._journal.write(way.ending), error)
             if not way.intending or not isinstance(error, StorageFullError):
                 raise
             return await self._refuse_to_begin(turn, error)
 
-    async def _leave(self, turn: Turn, coming: Begun | Unsure | RunOutcome) -> None:
+    async def _leave(self, turn: Turn, coming: Begun | Unsure | RunOutcome, error: BaseException) -> None:
         """Record of a call with an effect whose intent is on disk that it is not made."""
         if isinstance(coming, Begun) and coming.tool.contract.has_effect:
             saying = self._stretches.complaint(turn, coming.action, _INTERRUPTED)
-            await carry_through(self._journal.write(_uncalled(coming, _INTERRUPTED, ActionState.FAILED, saying)))
+            ending = _uncalled(coming, _INTERRUPTED, ActionState.FAILED, saying)
+            await record_in_passing(self._journal.write(ending), error)
 
     async def _refuse_to_begin(self, turn: Turn, full: StorageFullError) -> Reached:
         """Fail the step whose intent cannot be made durable; it must not be called some time later when there is room (T6)."""
@@ -210,8 +211,8 @@ class Runner:
             return lambda page: page.conclude(action, EffectStatus.NONE, result, by="reply", saying=saying)
         except Stopped:
             raise
-        except BaseException:  # cancelled, or a fault in the tool: the call may have got through
-            await carry_through(self._journal.write(self._unsure(turn, begun, "stopped before an answer came")))
+        except BaseException as error:  # cancelled, or a fault in the tool: the call may have got through
+            await record_in_passing(self._journal.write(self._unsure(turn, begun, "stopped before an answer came")), error)
             raise
         result = self._kept(action.tool, value)
         begun.call_log.ended(result)

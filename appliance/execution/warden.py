@@ -146,13 +146,13 @@ class Warden:
                     word = self._calls.get(told["id"])
                     if word is not None and not word.done():
                         word.set_result(Word(Ended(told["ended"]), told["why"], told["said"]))
+            log.warning("warden.died", extra={"calls_lost": len(self._calls)})
         finally:
             writer.close()
             self._to_warden = None
             for word in self._calls.values():
                 if not word.done():
                     word.set_exception(Unavailable("the process that ran the tool was lost", may_have_begun=True))
-            log.warning("warden.ended", extra={"calls_lost": len(self._calls)})
 
     async def _end(self) -> None:
         if self._to_warden is not None:

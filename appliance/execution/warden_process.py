@@ -197,7 +197,12 @@ def _send(worker: _Worker, how: signal.Signals) -> None:
 
 
 def _children() -> set[int]:
-    """Return the processes whose parent this one is (``/proc/PID/stat``, field 4; proc(5))."""
+    """Return the processes whose parent this one is: from the kernel's list of them where it keeps one (proc(5), ``children``),
+    else from the fourth field of every ``/proc/PID/stat``."""
+    try:
+        return set(map(int, Path("/proc/thread-self/children").read_text("ascii").split()))
+    except FileNotFoundError:
+        pass
     own, found = str(os.getpid()), set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -199,13 +199,15 @@ class Database:
             raise named or error from error
 
     def _told(self, trouble: Trouble, fatal: FloorhandError | None) -> None:
-        if trouble != self._trouble:
-            self._trouble = trouble
-            self.on_trouble(self.trouble)
-        if fatal is not None and self.fatal is None:
+        has_ended = fatal is not None and self.fatal is None
+        if has_ended:
             self.fatal = fatal
             if isinstance(fatal, Corrupt):
                 damage.suspect(self._path, fatal.message)
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self.on_trouble(self.trouble)
+        if has_ended and fatal is not None:
             self.on_fatal(fatal)
 
 

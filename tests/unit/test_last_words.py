@@ -8,12 +8,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from appliance.contracts.delivery import Delivery
 from appliance.contracts.errors import Malformed, Unavailable
 from appliance.contracts.speech import SpeechReceipt
 from appliance.delivery.last_words import LastWords, Trouble
 from appliance.delivery.phrasing import Phrasing
+from appliance.foundation.supervisor import Degraded
+from appliance.foundation.system_clock import SystemClock
+from appliance.ledger_standing import LedgerStanding
+from appliance.store import writer
+from appliance.store.database import Database
 from tests.support.clock import CountingIds, ManualClock
+from tests.support.foreign import holding
 from tests.support.planning import shipped_phrasebook
 from tests.support.plant import shipped_plant
 from tests.support.waiting import until
@@ -121,3 +129,25 @@ async def test_a_process_started_again_and_again_says_the_same_only_once(tmp_pat
     async with speaking(outside, clock, memo=memo) as words:
         words.tell(FULL)
         await until(lambda: len(outside.said) == 3, "another boot")
+
+
+async def test_trouble_of_the_ledger_is_degraded_and_told_until_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a real ledger that cannot be written to what is said of it, and back."""
+    monkeypatch.setattr(writer, "FOREGROUND_PATIENCE_S", 0.1)
+    outside, degraded, clock = Outside(), Degraded(), SystemClock()
+    database = await Database.open(tmp_path / "ledger.db", clock)
+    standing = LedgerStanding(database, clock, degraded, "")
+    await standing.load()
+    async with speaking(outside) as words:
+        standing.speak_through(words)
+        with holding(database.path, "BEGIN IMMEDIATE"):
+            with pytest.raises(Unavailable):
+                await database.transaction(lambda tx: None)
+            assert "another program" in degraded.reasons["ledger"]
+            await until(lambda: outside.said, "said")
+        await database.transaction(lambda tx: tx.execute("CREATE TABLE note (text TEXT)") and None)
+        assert "ledger" not in degraded.reasons
+        await until(lambda: len(outside.said) == 2 and outside.retained[-1] == b"", "over")
+    await database.close()
