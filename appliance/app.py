@@ -12,7 +12,6 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 from appliance.admission.gate import Gate
 from appliance.admission.queue import AdmissionQueue
@@ -22,6 +21,7 @@ from appliance.alarms.floods import Floods
 from appliance.alarms.reannounce import Reannouncer
 from appliance.conductor import Conductor, Rooms
 from appliance.console.api import LocalApi
+from appliance.contracts.errors import Corrupt, FloorhandError, Unavailable
 from appliance.coordination import availability
 from appliance.coordination.availability import Availability
 from appliance.core import RunningCore, Standing
@@ -31,12 +31,13 @@ from appliance.delivery_rooms import DeliveryRooms
 from appliance.execution.runner import Runner
 from appliance.execution.shipped import shipped_tools
 from appliance.execution.toolbox import Toolbox
+from appliance.failed_start import tell_failed_start
 from appliance.field_rooms import FieldRooms, FieldSources
 from appliance.foundation.supervisor import supervise
 from appliance.health.sd_notify import ServiceNotifier
 from appliance.health.status_line import status_line
 from appliance.health.vitals import read_vitals
-from appliance.health.watchdog import LoopWatchdog, ManagerWatchdog, Progress, StartWatchdog
+from appliance.health.watchdog import EXIT_TRY_AGAIN, LoopWatchdog, ManagerWatchdog, Progress, StartWatchdog
 from appliance.hearing import Hearing
 from appliance.intake.console_door import ConsoleDoor
 from appliance.intake.voice_door import VoiceDoor
@@ -66,11 +67,12 @@ _FLUSH_S = 5.0
 
 
 async def serve(settings: Settings) -> int:
-    """Run the core until SIGTERM or SIGINT; return the exit code.
+    """Run the core until SIGTERM or SIGINT, or until its ledger is found damaged; return the exit code.
 
     Raises:
         OwnedElsewhere: another core owns this data folder.
-        Corrupt: the ledger does not verify as a database.
+        Unavailable: its storage cannot be used; it was said and published, as far as that was possible.
+        Corrupt: the ledger is damaged and could not be mended; told likewise.
         ConfigError: phrases or playbooks cannot be used.
     """
     notifier = ServiceNotifier()
@@ -79,9 +81,22 @@ async def serve(settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     async with contextlib.AsyncExitStack() as stack:
-        with StartWatchdog():
-            appliance = Appliance(await open_everything(settings, stack), stack)
-        await appliance.run(stopping, notifier)
+        try:
+            with StartWatchdog():
+                opened = await open_everything(settings, stack)
+        except (Unavailable, Corrupt) as error:
+            await tell_failed_start(settings, error)
+            raise
+        appliance = Appliance(opened, stack)
+        try:
+            await appliance.run(stopping, notifier)
+        except* FloorhandError:
+            if not isinstance(opened.ledger.fatal, Corrupt):  # else it is damage that some part met first
+                raise
+        if isinstance(opened.ledger.fatal, Corrupt):
+            return EXIT_TRY_AGAIN  # the next start mends what can be mended
+        if opened.ledger.fatal is not None:
+            raise opened.ledger.fatal
     return 0
 
 
@@ -126,7 +141,7 @@ class Appliance:
             self.sources, self.alarms, settings.mqtt, settings.plant, ledger, clock, ids, degraded, self.delivery.failures
         )
         stack.push_async_callback(self.field.close)
-        self.last_words = self.delivery.last_words(self.field.listener.session, self.opened.standing)
+        self.delivery.tell_trouble(self.field.listener.session, self.opened.standing)
         self.panel: MachinePanel | None = None
         if settings.gpio.is_used:
             holding = self.watches.holding
@@ -275,6 +290,7 @@ class Appliance:
         self.watches.holding.listeners.append(self._tell_manager)
         self.degraded.listeners.append(lambda _part, _why: self._tell_manager())
         await self.watches.holding.load()
+        self.ledger.on_fatal = lambda _: stopping.set()
         await self.field.start()
         async with asyncio.TaskGroup() as group:
 
@@ -293,7 +309,7 @@ class Appliance:
             others = [
                 service("voice", self.voice.run),
                 *(service(name, run) for name, run in (self.field.services | self.watches.services).items()),
-                service("last words", self.last_words),
+                service("last words", self.delivery.last_words.run),
                 service("webhooks", self.delivery.webhooks.run),
                 service("bells", self.conductor.bells.run),
                 service("turn watch", self.turn_watch.run),
@@ -314,11 +330,12 @@ class Appliance:
                 others += [service("uplink", partial(own, self.uplink.run)), service("downlink", partial(own, self.downlink.run))]
             api = service("local api", self.local_api.run)
             await self.local_api.serving.wait()
+            await self.watches.housekeeping.started.wait()
             self.standing.ready = True
             notifier.ready(self._status_line())
             log.info("core.ready", extra={"epoch": self.standing.epoch, "resumed": len(recovered.resumed)})
 
-            await self._until_told(stopping)
+            await stopping.wait()
             log.info("core.stopping")
             notifier.stopping()
             self.standing.stopping = True
@@ -330,27 +347,12 @@ class Appliance:
             await _end([conductor, speaking])
             if self.uplink is not None and self.availability.is_online:
                 await self.uplink.drain(_FLUSH_S)
+            if self.ledger.fatal is not None:
+                await self.delivery.say_last_words(_FINISH_DELIVERY_S)
             await _end([api, *others])
-        await self.ledger.transaction(lambda tx: owners.release(tx, self.clock, self.standing.epoch))
+        if self.ledger.fatal is None:
+            await self.ledger.transaction(lambda tx: owners.release(tx, self.clock, self.standing.epoch))
         log.info("core.stopped")
-
-    async def _until_told(self, stopping: asyncio.Event) -> None:
-        """Return once ``stopping`` is set.
-
-        Raises:
-            FloorhandError: what ended the ledger (damage); the next start mends it.
-        """
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.ledger.on_fatal = lambda error: None if ended.done() else ended.set_exception(error)
-        if self.ledger.fatal is not None:
-            raise self.ledger.fatal
-        told = asyncio.create_task(stopping.wait())
-        either: list[asyncio.Future[Any]] = [told, ended]
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if ended.done():
-            told.cancel()
-            ended.result()
-        ended.cancel()
 
     def _wake_outboxes(self) -> None:
         """Words and messages were queued by whoever is no turn."""

@@ -5,7 +5,8 @@ What is published by MQTT is sent by ``field_rooms``, which owns the broker's se
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import contextlib
 
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.ports import Broker
@@ -13,7 +14,7 @@ from appliance.contracts.store import Ledger
 from appliance.delivery.alarm_messages import alarm_messages, each_of
 from appliance.delivery.alarm_webhooks import alarm_webhooks
 from appliance.delivery.dispatcher import Dispatcher
-from appliance.delivery.last_words import LastWords
+from appliance.delivery.last_words import MEMO_FILE, LastWords
 from appliance.delivery.ledger_failures import LedgerFailures
 from appliance.delivery.phrasing import Phrasing
 from appliance.delivery.webhooks import WebhookSender
@@ -46,11 +47,17 @@ class DeliveryRooms:
         )
         voice.ready_listeners.append(self.dispatcher.voice_ready)
 
-    def last_words(self, broker: Broker, standing: LedgerStanding) -> Callable[[], Awaitable[None]]:
-        """Have storage trouble told past the ledger; return the service that does."""
-        words = LastWords(
+    def tell_trouble(self, broker: Broker, standing: LedgerStanding) -> None:
+        """Have storage trouble told past the ledger, by the service :attr:`last_words`."""
+        settings = self._settings
+        self.last_words = LastWords(
             self._voice, broker, self._wording, self._clock, self._ids,
-            language=self._settings.language, client_id=self._settings.mqtt.client_id,
+            language=settings.language, client_id=settings.mqtt.client_id, memo=settings.socket.with_name(MEMO_FILE),
         )  # fmt: skip
-        standing.speak_through(words)
-        return words.run
+        standing.speak_through(self.last_words)
+
+    async def say_last_words(self, limit_s: float) -> None:
+        """Wait until it was said why the ledger has ended, ``limit_s`` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self.last_words.said.wait()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Corrupt, FloorhandError, StorageFullError, Unavailable
-from appliance.delivery.last_words import LastWords, Trouble
+from appliance.delivery.last_words import MEMO_FILE, LastWords, Trouble
 from appliance.delivery.phrasing import Phrasing
 from appliance.foundation.id_source import SystemIds
 from appliance.foundation.supervisor import Degraded
@@ -31,7 +31,6 @@ NOTICE_S = 45.0
 """How long voice and broker are waited for: a voice process on a slow card needs 30 s to its first word."""
 PAUSE_S = 20.0
 """From the notice to the end of the process: storage that is away is not looked at every two seconds."""
-MEMO_FILE = "last-words.json"
 
 
 async def tell_failed_start(settings: Settings, error: FloorhandError, *, pause_s: float = PAUSE_S) -> None:

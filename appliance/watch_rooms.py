@@ -65,6 +65,7 @@ class WatchRooms:
             "hold": self.holding.facts,
             "clock": self.clock.facts,
             "audit": self.audit.facts,
+            "housekeeping": self.housekeeping.facts,
             "degraded_s": self.attention.degraded_s,
             "needs_attention": self.attention.needs_attention,
         }

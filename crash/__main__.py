@@ -1,4 +1,7 @@
-"""``make crash``: kill points, random histories, power cuts. Prints a table; the last line is JSON and the exit code says the same."""
+"""``make crash``: kill points, random histories, power cuts.
+
+Prints a table; the last line is JSON, and the exit code says the same.
+"""
 
 from __future__ import annotations
 

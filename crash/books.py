@@ -77,7 +77,9 @@ class Books:
         self._none(found.lost, "delivery {id} is {status}", self.rows(f"SELECT * FROM delivery WHERE status NOT IN {_ENDED}"))
         self._none(found.broken, "delivery {id} failed: {failure}", self.rows("SELECT * FROM delivery WHERE status = 'failed'"))
         self._none(
-            found.broken, "effect {action_id} is {status}", self.rows("SELECT * FROM effect WHERE status IN ('intended', 'unknown')")
+            found.broken,
+            "effect {action_id} is {status}",
+            self.rows("SELECT * FROM effect WHERE status IN ('intended', 'unknown')"),
         )
         self._none(
             found.lost,

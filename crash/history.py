@@ -49,7 +49,7 @@ class Model:
 
 
 class History:
-    """Runs on an event loop of its own; every public method returns when the appliance is at rest again, or had to be reopened."""
+    """Runs on an event loop of its own. Public methods return when the appliance is at rest, if need be in another life."""
 
     def __init__(self, folder: Path, site: Site) -> None:
         self.folder, self._site = folder, site
@@ -59,14 +59,14 @@ class History:
         self._stirred = asyncio.Event()
         self._machine_goes = asyncio.Event()
         self._machine_goes.set()
-        self._held_up = 0
+        self._held_up: set[object] = set()
         self.loses_reply = False
         self.deaths = 0
         self._loop.run_until_complete(self._open())
 
     # lives ------------------------------------------------------------------------------------------------------------
     async def _open(self) -> None:
-        self.fuse = Fuse(lambda: self._loop.call_soon_threadsafe(self._stirred.set))
+        self.fuse = Fuse(self._note_death)
         self._world = World(self.folder, self.fuse.effect)
         self.machine = Machine(self._world, self._site.plant, self.clock)
         self.machine.writing, self.machine.reading = self._while_writing, self._while_reading
@@ -78,12 +78,15 @@ class History:
         await self.core.start()
         self.model.is_held = self.core.holding.is_on
 
+    def _note_death(self) -> None:
+        self._loop.call_soon_threadsafe(self._stirred.set)
+
     async def _die(self) -> None:
         """Drop everything the process knew, and be another one."""
         self.deaths += 1
-        self._held_up = 0
         await self.core.abandon()
         await self.core.ledger.close()
+        self._held_up = set()  # what was given up may still wait, in another life
         await self._open()
         await self._offer_again()
 
@@ -253,11 +256,13 @@ class History:
             raise Uncertain("no answer came")
 
     async def _while_reading(self, keys: Sequence[str]) -> None:
-        self._held_up += 1
+        call, held_up = object(), self._held_up
+        held_up.add(call)
+        self._stirred.set()
         try:
             await self._machine_goes.wait()
         finally:
-            self._held_up -= 1
+            held_up.discard(call)
 
     # what must hold ---------------------------------------------------------------------------------------------------
     def check(self, *, ended: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Kills the core at every commit and every effect of the reference story, once and twice, and audits what is left.
 
-In: how much. Out: a :class:`Tally`. A history is a folder: the first life dies at a point; perhaps the second one, which recovers,
-dies too; the last one tells the story to its end.
+In: how much. Out: a :class:`Tally`. A history is a folder: the first life dies at a point; perhaps the second one, which
+recovers, dies too; the last one tells the story to its end.
 """
 
 from __future__ import annotations

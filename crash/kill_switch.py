@@ -126,14 +126,16 @@ class Watched(sqlite3.Connection):
             self._heads = self._read_heads()
         return cursor
 
+    def _read(self, sql: str, *parameters: Any) -> list[sqlite3.Row]:
+        return super().execute(sql, parameters).fetchall()
+
     def _read_heads(self) -> dict[str, int]:
-        return {row["lane"]: row["seq"] for row in super(Watched, self).execute("SELECT lane, seq FROM operation_head")}
+        return {row["lane"]: row["seq"] for row in self._read("SELECT lane, seq FROM operation_head")}
 
     def _what_changed(self) -> str:
         before, self._heads = self._heads or {}, self._read_heads()
         query = "SELECT kind FROM operation WHERE lane = ? AND seq > ? ORDER BY seq"
-        told = [super(Watched, self).execute(query, (lane, before.get(lane, 0))).fetchall() for lane in self._heads]
-        kinds = [row["kind"] for rows in told for row in rows]
+        kinds = [row["kind"] for lane in self._heads for row in self._read(query, lane, before.get(lane, 0))]
         return "+".join(dict.fromkeys(kinds or sorted(self._tables))) or "rows"
 
 
@@ -144,7 +146,8 @@ def watched(ledger: Path, switch: Switch) -> Iterator[None]:
 
     def connect_watched(database: Any, *arguments: Any, **options: Any) -> sqlite3.Connection:
         if database != ledger:
-            return connect(database, *arguments, **options)
+            plain: sqlite3.Connection = connect(database, *arguments, **options)
+            return plain
         connection = connect(database, *arguments, **{"factory": Watched} | options)
         assert isinstance(connection, Watched)
         connection.switch = switch

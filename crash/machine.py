@@ -20,8 +20,8 @@ from crash.rooms import LANGUAGE, Core, Site
 
 _ALARMS = {"motor_3_over_temperature": "degC", "pump_3_low_pressure": "bar"}
 _SAID = (
-    "what is the temperature of motor three", "list the alarms", "acknowledge the alarm", "help", "say that again", "mumble mumble",
-    "create a work order for motor three", "what are you waiting for", "are you there",
+    "what is the temperature of motor three", "list the alarms", "acknowledge the alarm", "help", "say that again",
+    "mumble mumble", "create a work order for motor three", "what are you waiting for", "are you there",
 )  # fmt: skip
 _INTERJECTIONS = ("stop that", "stop everything", "cancel the second step", "what are you doing")
 _ANSWERS = ("yes", "yes confirm", "no")

@@ -38,9 +38,7 @@ async def _write(ledger: Path, rows: int) -> int:
                 Door.CONSOLE, RequestKind.UTTERANCE, f"console:{number % _AT_ONCE}", f"old:{number}",
                 {"text": "set it", "language": "en", "by": "old"}, PRIORITY_CONSOLE,
             )  # fmt: skip
-            admission = await database.transaction(
-                lambda tx: admissions.insert(tx, clock, ids, request, digest(request.payload))
-            )
+            admission = await database.transaction(lambda tx: admissions.insert(tx, clock, ids, request, digest(request.payload)))
             turn = await turns.open(admission, language="en", intent="set_tag", context={"slots": {}}, offline=False)
 
             def work(tx: Transaction) -> None:

@@ -94,7 +94,9 @@ class Core:
         self.site, self.clock, self.ids, self.ledger, self.recovered = site, clock, ids, ledger, recovered
         epoch, degraded = recovered.ownership.epoch, Degraded()
         availability = Availability(ledger, clock, degraded)
-        self.dispatcher = Dispatcher(ledger, clock, ids, outlets.mouth, site.wording, waits=lambda: chain([0.0], repeat(_UNTIL_TOLD_S)))
+        self.dispatcher = Dispatcher(
+            ledger, clock, ids, outlets.mouth, site.wording, waits=lambda: chain([0.0], repeat(_UNTIL_TOLD_S))
+        )
         self.publisher = Publisher(ledger, clock, outlets.broker, waits=lambda: repeat(0.0))
         self.queue = AdmissionQueue(ledger, clock)
         self.gate = Gate(ledger, clock, ids, notify=self.queue.wake)
@@ -128,8 +130,8 @@ class Core:
         )  # fmt: skip
         rooms = Rooms(
             ledger=ledger, queue=self.queue, turns=self.turns, alarms=alarm_turns, questions=Questions(ledger, clock),
-            phrasebook=site.phrasebook, planner=planner, toolbox=toolbox, runner=self.runner, wording=site.wording, availability=availability,
-            clock=clock, ids=ids,
+            phrasebook=site.phrasebook, planner=planner, toolbox=toolbox, runner=self.runner, wording=site.wording,
+            availability=availability, clock=clock, ids=ids,
         )  # fmt: skip
         self.conductor = Conductor(
             rooms, language=LANGUAGE, sessions=_SESSIONS, delivered=self.dispatcher.notify, beat=lambda: None,

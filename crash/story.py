@@ -1,8 +1,8 @@
 """The reference story as the world outside tells it: who sends keeps what was not acknowledged and offers it again.
 
 A PLC's alarm is announced and asks; a yes makes a work order and files a report; a spoken wish sets a tag after its confirmation;
-a question is steered,
-a write that does not answer is stopped; the alarm is acknowledged and clears. Each life tells the story from its beginning and leaves out what is over.
+a question is steered; a write that is not answered is stopped; the alarm is acknowledged and clears. Each life tells the story
+from its beginning and leaves out what is over.
 """
 
 from __future__ import annotations

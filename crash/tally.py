@@ -87,7 +87,9 @@ class Tally:
     def print(self) -> None:
         """Print points by outcomes, and the faults."""
         console = Console(width=None if Console().is_terminal else _WIDTH)
-        table = Table("killed", *(name.replace("_", " ") for name in Outcome.__slots__), title="Kill points", title_justify="left")
+        table = Table(
+            "killed", *(name.replace("_", " ") for name in Outcome.__slots__), title="Kill points", title_justify="left"
+        )
         for column in table.columns[1:]:
             column.justify = "right"
         for name, outcome in sorted(self.outcomes.items(), key=lambda pair: _as_listed(pair[0])):

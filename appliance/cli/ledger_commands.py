@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Register the groups."""
-    unknowns = {"list": list_unknowns, "verify": verify_unknown, "settle": settle_unknown}
+    unknowns: dict[str, Callable[..., Any]] = {"list": list_unknowns, "verify": verify_unknown, "settle": settle_unknown}
     groups: tuple[tuple[str, str, dict[str, Callable[..., Any]]], ...] = (
         ("sessions", "Conversations.", {"list": list_sessions}),
         ("turns", "Turns of conversations.", {"list": list_turns, "show": show_turn}),

@@ -10,9 +10,9 @@ from appliance.contracts.admission import Admission, Admitted, Arrival, Request
 from appliance.contracts.alarm import Alarm, AlarmEvent, Inhibition, Journalled
 from appliance.contracts.alarm_acts import AlarmActs
 from appliance.contracts.delivery import Delivery
-from appliance.contracts.operating_acts import OperatingActs
 from appliance.contracts.errors import AlarmUnreadable
 from appliance.contracts.memory import MemoryDraft, Recall
+from appliance.contracts.operating_acts import OperatingActs
 from appliance.contracts.operation import Operation
 from appliance.contracts.reading import Reading, Value, WriteReceipt
 from appliance.contracts.speech import Grammar, SpeechReceipt, Utterance

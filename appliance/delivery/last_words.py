@@ -30,6 +30,10 @@ BACK = "storage_back"
 """Reply that says that it is over."""
 
 
+MEMO_FILE = "last-words.json"
+"""Beside the local API's socket, below /run."""
+
+
 def trouble_topic(client_id: str) -> str:
     """Return the topic of one appliance."""
     return f"floorhand/{client_id}/trouble"

@@ -5,7 +5,6 @@ The long run is ``python -m crash``; here is the short one. Everything between t
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from crash.kill_points import HISTORY_ROWS, READY_WITHIN_S, campaign
-from crash.kill_switch import Point
 from crash.life import LEDGER, Order
 from crash.lives import Lives, open_lives
 from crash.tally import Tally
@@ -87,10 +85,6 @@ def rows(folder: Path, sql: str) -> list[tuple[object, ...]]:
         return db.execute(sql).fetchall()
 
 
-def number_of(points: list[Point], name: str) -> str:
-    return next(point.key for point in points if name in point.name)
-
-
 @pytest.mark.req("R4")
 @pytest.mark.field("FC-R03")
 def test_a_turn_that_kills_its_process_is_suspended(lives: Lives, tmp_path: Path) -> None:
@@ -116,7 +110,7 @@ def test_only_a_clean_end_leaves_a_receipt(lives: Lives, tmp_path: Path) -> None
 
 @pytest.mark.field("FC-D03")
 def test_no_id_is_used_twice(lives: Lives, tmp_path: Path) -> None:
-    """Neither after a kill nor after rows are gone: numbers go on where the log says they were."""
+    """Neither after a kill nor after rows are gone: the database itself counts on."""
     lives.live(Order(str(tmp_path), 0, "after machine 1"))
     lives.live(Order(str(tmp_path), 1))
     with closing(sqlite3.connect(tmp_path / LEDGER)) as db:
@@ -127,4 +121,4 @@ def test_no_id_is_used_twice(lives: Lives, tmp_path: Path) -> None:
         }
         ids = [row[0] for row in db.execute("SELECT entity FROM operation WHERE kind = 'admission.queued'")]
     assert tables <= autoincrement and {"admission", "effect", "delivery"} <= counted
-    assert len(ids) == len(set(ids)) == len({json.dumps(each) for each in ids})
+    assert len(ids) == len(set(ids)) > 10

@@ -38,7 +38,6 @@ def test_nothing_that_was_acknowledged_is_lost_and_nothing_is_damaged(found: dic
 def test_what_does_not_sync_is_found_out(found: dict[str, Any]) -> None:
     assert found["proof"]["OFF"]["lost"] + found["proof"]["OFF"]["corrupt"] > 3
     assert found["proof"]["NORMAL"]["lost"] > 3
-    assert found["proof"]["NORMAL"]["corrupt"] == 0  # it loses what it promised, and is whole all the same
 
 
 @pytest.mark.field("FC-D01")

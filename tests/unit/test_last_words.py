@@ -18,7 +18,7 @@ from appliance.delivery.phrasing import Phrasing
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
 from appliance.ledger_standing import LedgerStanding
-from appliance.store import writer
+from appliance.store import operations, writer
 from appliance.store.database import Database
 from tests.support.clock import CountingIds, ManualClock
 from tests.support.foreign import holding
@@ -131,9 +131,7 @@ async def test_a_process_started_again_and_again_says_the_same_only_once(tmp_pat
         await until(lambda: len(outside.said) == 3, "another boot")
 
 
-async def test_trouble_of_the_ledger_is_degraded_and_told_until_it_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_trouble_of_the_ledger_is_shown_and_told_until_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a real ledger that cannot be written to what is said of it, and back."""
     monkeypatch.setattr(writer, "FOREGROUND_PATIENCE_S", 0.1)
     outside, degraded, clock = Outside(), Degraded(), SystemClock()
@@ -147,7 +145,7 @@ async def test_trouble_of_the_ledger_is_degraded_and_told_until_it_is_over(
                 await database.transaction(lambda tx: None)
             assert "another program" in degraded.reasons["ledger"]
             await until(lambda: outside.said, "said")
-        await database.transaction(lambda tx: tx.execute("CREATE TABLE note (text TEXT)") and None)
+        await database.transaction(lambda tx: operations.set_origin(tx, clock, "line-3"))
         assert "ledger" not in degraded.reasons
         await until(lambda: len(outside.said) == 2 and outside.retained[-1] == b"", "over")
     await database.close()
