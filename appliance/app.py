@@ -345,6 +345,9 @@ class Appliance:
             outboxes = (self.dispatcher, self.field.publisher, self.delivery.webhooks)
             await asyncio.gather(*(outbox.finish(_FINISH_DELIVERY_S) for outbox in outboxes))
             await _end([conductor, speaking])
+            self.standing.leads_no_more = True
+            async with self.conductor.ended:
+                self.conductor.ended.notify_all()  # whoever waits for an answer is told how far it is
             if self.uplink is not None and self.availability.is_online:
                 await self.uplink.drain(_FLUSH_S)
             if self.ledger.fatal is not None:

@@ -38,6 +38,7 @@ class Standing:
     epoch: int
     ready: bool = False
     stopping: bool = False
+    leads_no_more: bool = False
     facts: dict[str, Callable[[], Any]] = field(default_factory=dict)
 
 
@@ -106,7 +107,7 @@ class RunningCore:
         }
 
     async def ask(
-        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE
+        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE, by: str = "console"
     ) -> Mapping[str, Any]:
         """Admit a typed sentence and wait until its turn ends or asks, at most ``wait_s``.
 
@@ -114,7 +115,7 @@ class RunningCore:
             Refused: the key was used for something else.
             Unavailable: too much waits already.
         """
-        admitted = await self._door.admit(text, language, "console", key=key, arrival=arrival)
+        admitted = await self._door.admit(text, language, by, key=key, arrival=arrival)
         row = await self._until_terminal(admitted.admission.id, wait_s)
         turn_id = row["turn_id"]
         turn = await self._turns.load(turn_id) if turn_id else None
@@ -139,7 +140,7 @@ class RunningCore:
 
         try:
             async with asyncio.timeout(wait_s), self._ended:
-                while (row := await look())["status"] != "terminal":
+                while (row := await look())["status"] != "terminal" and not self._standing.leads_no_more:
                     await self._ended.wait()
                 return row
         except TimeoutError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -90,7 +91,7 @@ def ask(
     if steer and redirect:
         raise typer.BadParameter("--steer adds and --redirect replaces: give one of them", param_hint="--redirect")
     arrival = "steer" if steer else "redirect" if redirect else "queue"
-    body = {"text": text, "language": language, "wait_s": wait_s, "key": key, "arrival": arrival}
+    body = {"text": text, "language": language, "wait_s": wait_s, "key": key, "arrival": arrival, "by": getpass.getuser()}
     answer = service_of(context, config).post("/v1/ask", body, wait_s=wait_s)
     if as_json:
         paper.show_json(answer)

@@ -44,6 +44,7 @@ class Asked(Sentence):
     wait_s: float = Field(default=30.0, ge=0, le=_LONGEST_WAIT_S)
     key: str = Field(default="", max_length=128, description="the same key again is the same request: send it again as you like")
     arrival: Arrival = Field(default=Arrival.QUEUE, description="how it joins what is being done for the same person")
+    by: str = Field(default="console", min_length=1, max_length=100, description="who asks: each person has a lane of their own")
 
 
 class Settlement(_Body):
@@ -159,7 +160,7 @@ def _add_acts(api: FastAPI, core: Core, languages: Sequence[str], default: str) 
 
     @api.post("/v1/ask")
     async def ask(asked: Asked) -> Mapping[str, Any]:
-        return await core.ask(*checked(asked), wait_s=asked.wait_s, key=asked.key, arrival=asked.arrival)
+        return await core.ask(*checked(asked), wait_s=asked.wait_s, key=asked.key, arrival=asked.arrival, by=asked.by)
 
     @api.post("/v1/speak")
     async def speak(sentence: Sentence) -> Mapping[str, Any]:

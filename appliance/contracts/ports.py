@@ -329,9 +329,10 @@ class Core(Protocol):
         ...
 
     async def ask(
-        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE
+        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE, by: str = "console"
     ) -> Mapping[str, Any]:
-        """Inject an utterance as text; wait up to ``wait_s`` for its turn to end or to ask. Returns admission, turn, replies.
+        """Inject what ``by`` typed as an utterance; wait up to ``wait_s`` for its turn to end or to ask, or for the core to stop.
+        Returns admission, turn, replies.
 
         Asked again with the same ``key`` (empty: none) it is the same admission and the same turn.
 

@@ -1,7 +1,7 @@
 """Whether a plan is one (S8): its form, the tools it names, and the arguments it gives them. Pure.
 
 What is filled in only when a step runs (``{steps.read.value}``) is not known yet: an argument that holds such a name is checked
-then, by whoever runs the step.
+then, by whoever runs the step. So are those of optional steps, which may fail without failing the turn.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _faults(plan: Plan, tools: Mapping[str, ToolContract]) -> Iterator[str]:
         contract = tools.get(step.tool)
         if contract is None:
             yield f"{step.id}: there is no tool {step.tool}"
-        else:
+        elif not step.optional:  # an alarm is told all the same when its machine has no tags to read beside it
             yield from (f"{step.id}.{fault}" for fault in _argument_faults(step.arguments, contract))
 
 

@@ -41,7 +41,7 @@ class StandInCore:
         return {"version": "0", "ready": self.ready, "degraded": dict(self.degraded), "turns_running": 0} | self.facts
 
     async def ask(
-        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE
+        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE, by: str = "console"
     ) -> Mapping[str, Any]:
         self._fail()
         self.asked.append((text, language, wait_s))
