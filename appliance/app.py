@@ -55,6 +55,7 @@ from appliance.sync.downlink import Downlink
 from appliance.sync.http_link import HttpCoordinator
 from appliance.sync.uplink import Uplink
 from appliance.watch_rooms import WatchRooms
+from appliance.words import Words
 from drivers.alarms.first_out import first_out
 from drivers.alarms.states import advance_alarm
 from voice.link import VoiceLink
@@ -91,7 +92,7 @@ async def serve(settings: Settings) -> int:
         try:
             await appliance.run(stopping, notifier)
         except* FloorhandError:
-            if not isinstance(opened.ledger.fatal, Corrupt):  # else it is damage that some part met first
+            if opened.ledger.fatal is None:  # else it is the ledger's end, that some part met first
                 raise
         if isinstance(opened.ledger.fatal, Corrupt):
             return EXIT_TRY_AGAIN  # the next start mends what can be mended
@@ -127,7 +128,7 @@ class Appliance:
         settings, ledger, clock, ids, degraded = self.settings, self.ledger, self.clock, self.ids, self.degraded
         self.queue = AdmissionQueue(ledger, clock)
         self.gate = Gate(
-            ledger, clock, ids, notify=self.queue.wake,
+            ledger, clock, ids, notify=self.queue.wake, question_limit_s=settings.session.confirm_limit_s,
             session_limit=settings.session.open_limit, refuses_talk=ledger.refuses_talk,
         )  # fmt: skip
         publish = self.delivery.publish_alarm
@@ -167,10 +168,9 @@ class Appliance:
         bounds_s = {tool.contract.name: tool.contract.sla.max_execution_time_ms / 1000 for tool in tools}
         planner = Planner(self.phrasebook, self.opened.playbooks, settings.plant, bounds_s)
         delivered = self.dispatcher.notify
-        wake = self.queue.wake
-        self.floods = Floods(ledger, clock, ids, settings.alarms, wake=wake, first_out=first_out)
+        self.floods = Floods(ledger, clock, ids, settings.alarms, wake=self.queue.wake, first_out=first_out)
         self.alarms.changes.stirred.append(self.floods.notify)
-        self.reannouncer = Reannouncer(ledger, clock, ids, settings.alarms, wake=wake)
+        self.reannouncer = Reannouncer(ledger, clock, ids, settings.alarms, wake=self.queue.wake)
         self.turn_watch = TurnWatch(self.turns, ledger, clock, ids)
         self.runner = Runner(
             ledger, toolbox, clock, ids, epoch, self.wording, delivered=delivered, progress=self.turn_watch.progress
@@ -214,7 +214,8 @@ class Appliance:
         settings = self.settings
         is_interjection = Interjections(self.phrasebook)
         door = VoiceDoor(self.gate, is_interjection)
-        self.hearing = Hearing(self.voice, door, self.phrasebook, self.planner, self.ledger, settings.language)
+        words = Words(self.wording, self.clock, self.ids, settings.language)
+        self.hearing = Hearing(self.voice, door, self.phrasebook, self.planner, self.ledger, words, self.dispatcher.notify)
         self.ledger.on_commit(self.hearing.notify)
         operating = Operating(
             self.ledger,
@@ -284,7 +285,7 @@ class Appliance:
         if self.uplink is not None:
             await self.availability.load()  # turns that go on before sync has tried are offline if the last ones were
         recovered = self.opened.recovered
-        await self.conductor.tell_recovered(len(recovered.resumed), recovered.suspended)
+        await self.conductor.tell_recovered(len(recovered.resumed), recovered.suspended, recovered.stopped)
         await self.alarms.door.name_missing()
         self._notifier = notifier
         self.watches.holding.listeners.append(self._tell_manager)
@@ -355,6 +356,7 @@ class Appliance:
             await _end([api, *others])
         if self.ledger.fatal is None:
             await self.ledger.transaction(lambda tx: owners.release(tx, self.clock, self.standing.epoch))
+            await self.watches.housekeeping.witness()
         log.info("core.stopped")
 
     def _wake_outboxes(self) -> None:

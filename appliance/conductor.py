@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from appliance.admission.queue import AdmissionQueue
+from appliance.after_restart import AfterRestart
 from appliance.alarm_turns import AlarmTurns
 from appliance.bells import Bells
 from appliance.contracts.admission import (
-    PRIORITY_RESUME,
     PRIORITY_UTTERANCE,
     Admission,
     AdmissionStatus,
@@ -40,7 +40,7 @@ from appliance.contracts.admission import (
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.delivery import PRIORITY_ANSWER
 from appliance.contracts.effect import Confirmation
-from appliance.contracts.errors import FloorhandError, OwnedElsewhere, Unavailable
+from appliance.contracts.errors import FloorhandError, OwnedElsewhere, Refused, Unavailable
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.plan import Intent
 from appliance.contracts.ports import Wording
@@ -59,7 +59,7 @@ from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
 from appliance.session.questions import Questions
 from appliance.session.turns import Turns
-from appliance.store import admissions, deliveries, interrupts, stopping, turns
+from appliance.store import admissions, interrupts, stopping, turns
 from appliance.turn_planning import TurnPlanning
 from appliance.words import Words
 
@@ -257,7 +257,7 @@ class Conductor:
             if isinstance(verdict, Confirmation):
                 await self._answer(verdict, intent, admission, decided_mono_ns)
                 return
-            intent = Intent(verdict, language, intent.text)
+            intent = verdict
         await self._open_and_work(admission, intent, decided_mono_ns)
 
     async def _answer(self, question: Confirmation, intent: Intent, admission: Admission, decided_mono_ns: int) -> None:
@@ -269,7 +269,13 @@ class Conductor:
             return
         try:
             account = heard(admission, intent.name, rooms.clock, decided_mono_ns)
-            turn = await rooms.turns.answer(question.id, intent.name == "confirm", admission, heard=account)
+            try:
+                turn = await rooms.turns.answer(question.id, intent.name == "confirm", admission, heard=account)
+            except Refused:
+                if await rooms.questions.is_open(question):
+                    raise
+                await self._open_and_work(admission, Intent("nothing_pending", intent.language, intent.text), decided_mono_ns)
+                return
             await self._work(turn, admission)
         finally:
             if asker.lane != admission.lane:
@@ -363,19 +369,12 @@ class Conductor:
         return turn
 
     # what ends and begins beside the turns --------------------------------------------------------------------------
-    async def tell_recovered(self, resumed: int, suspended: Sequence[Turn]) -> None:
-        """Say, after a restart, that work goes on (once, however many restarts it took), and which work does not (R4)."""
-        restarted = self._rooms.wording.reply("restarted", self._language)
-
-        def queue(tx: Transaction) -> None:
-            if resumed and not deliveries.is_waiting(tx, restarted):
-                self._words.saying("restarted", None, self._language, PRIORITY_RESUME)(tx)
-            for turn in suspended:
-                self._words.saying("put_aside", turn, turn.language, PRIORITY_RESUME)(tx)
-
+    async def tell_recovered(self, resumed: int, suspended: Sequence[Turn], stopped: Sequence[Turn] = ()) -> None:
+        """Say, after a restart, that work goes on, and which work does not (R4)."""
+        news = AfterRestart(self._words, self._rooms.planner.plant)
         try:
-            if resumed or suspended:
-                await self._rooms.ledger.transaction(queue)
+            if resumed or suspended or stopped:
+                await self._rooms.ledger.transaction(lambda tx: news.tell(tx, resumed, suspended, stopped))
                 self._delivered()
         except Unavailable as error:  # a full card: what goes on goes on without these words
             log.warning("recovery.not_said", extra={"why": error.message})

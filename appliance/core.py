@@ -20,14 +20,26 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus, Reachability
 from appliance.contracts.reading import Reading
 from appliance.contracts.store import Ledger, Transaction
+from appliance.contracts.turn import Turn, TurnState
 from appliance.execution.runner import Runner
 from appliance.foundation.supervisor import Degraded
 from appliance.intake.console_door import ConsoleDoor
 from appliance.session.turns import Turns
-from appliance.store import admissions, audit, deliveries, effects
+from appliance.store import admissions, audit, deliveries, effects, turns
 from appliance.version import VERSION
 
 _SEE_UNKNOWNS = "`floorhand unknowns list` shows what waits to be settled."
+_ENDS_OF_JOINED = {TurnState.FAILED: Outcome.FAILED, TurnState.ABANDONED: Outcome.INTERRUPTED}
+
+
+def _has_joined(asked: Admission, turn: Turn) -> bool:
+    """Whether an admission has become part of a turn that ran already: it is done once it was taken up."""
+    return asked.arrival is not Arrival.QUEUE and turn.admission_id != asked.id
+
+
+def _is_over(asked: Admission, row: Mapping[str, Any], turn: Turn | None) -> bool:
+    goes_on = turn is not None and _has_joined(asked, turn) and turn.state in turns.ACTIVE
+    return row["status"] == "terminal" and not goes_on
 
 
 @dataclass(slots=True)
@@ -116,16 +128,17 @@ class RunningCore:
             Unavailable: too much waits already.
         """
         admitted = await self._door.admit(text, language, by, key=key, arrival=arrival)
-        row = await self._until_terminal(admitted.admission.id, wait_s)
-        turn_id = row["turn_id"]
-        turn = await self._turns.load(turn_id) if turn_id else None
+        row, turn = await self._until_over(admitted.admission, wait_s)
+        turn_id, outcome = row["turn_id"], row["outcome"]
+        if turn is not None and _has_joined(admitted.admission, turn) and outcome == Outcome.DONE:  # that is: it was taken up
+            outcome = _ENDS_OF_JOINED.get(turn.state, outcome)
         said = (
             await self._ledger.fetch(deliveries.OF_TURN_SINCE, (turn_id, admitted.admission.admitted_mono_ns)) if turn_id else []
         )
         return {
             "admission": row["id"],
             "status": row["status"],
-            "outcome": row["outcome"],
+            "outcome": outcome,
             "turn": turn_id,
             "state": turn.state if turn else None,
             "intent": turn.intent if turn else None,
@@ -133,16 +146,19 @@ class RunningCore:
             "replies": [f"{r['lead']} {r['text']}".strip() for r in said],
         }
 
-    async def _until_terminal(self, admission_id: str, wait_s: float) -> Mapping[str, Any]:
-        async def look() -> Mapping[str, Any]:
-            row = (await self._ledger.fetch(admissions.STATE_OF, (admission_id,)))[0]
-            return {key: row[key] for key in row.keys()}  # noqa: SIM118 - a sqlite Row iterates over values
+    async def _until_over(self, asked: Admission, wait_s: float) -> tuple[Mapping[str, Any], Turn | None]:
+        """Wait until an admission has ended, and the turn too that it has joined; return both as they are then."""
+
+        async def look() -> tuple[Mapping[str, Any], Turn | None]:
+            row = (await self._ledger.fetch(admissions.STATE_OF, (asked.id,)))[0]
+            turn = await self._turns.load(row["turn_id"]) if row["turn_id"] else None
+            return {key: row[key] for key in row.keys()}, turn  # noqa: SIM118 - a sqlite Row iterates over values
 
         try:
             async with asyncio.timeout(wait_s), self._ended:
-                while (row := await look())["status"] != "terminal" and not self._standing.leads_no_more:
+                while not _is_over(asked, *(found := await look())) and not self._standing.leads_no_more:
                     await self._ended.wait()
-                return row
+                return found
         except TimeoutError:
             return await look()
 

@@ -14,7 +14,7 @@ from appliance.contracts.store import Ledger
 from appliance.delivery.alarm_messages import alarm_messages, each_of
 from appliance.delivery.alarm_webhooks import alarm_webhooks
 from appliance.delivery.dispatcher import Dispatcher
-from appliance.delivery.last_words import MEMO_FILE, LastWords
+from appliance.delivery.last_words import LastWords, memo_file
 from appliance.delivery.ledger_failures import LedgerFailures
 from appliance.delivery.phrasing import Phrasing
 from appliance.delivery.webhooks import WebhookSender
@@ -52,7 +52,7 @@ class DeliveryRooms:
         settings = self._settings
         self.last_words = LastWords(
             self._voice, broker, self._wording, self._clock, self._ids,
-            language=settings.language, client_id=settings.mqtt.client_id, memo=settings.socket.with_name(MEMO_FILE),
+            language=settings.language, client_id=settings.mqtt.client_id, memo=memo_file(settings.socket, settings.data_dir),
         )  # fmt: skip
         standing.speak_through(self.last_words)
 

@@ -14,13 +14,15 @@ from pathlib import Path
 
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Corrupt, FloorhandError, StorageFullError, Unavailable
-from appliance.delivery.last_words import MEMO_FILE, LastWords, Trouble
+from appliance.delivery.last_words import LastWords, Trouble, memo_file
 from appliance.delivery.phrasing import Phrasing
 from appliance.foundation.id_source import SystemIds
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
+from appliance.ledger_standing import REPLIES
 from appliance.planning.phrases import Phrasebook
 from appliance.settings import Settings
+from appliance.store.faults import StorageFault, fault_of
 from drivers.mqtt.session import MqttSession
 from drivers.mqtt.topics import IncomingMessage
 from voice.link import VoiceLink
@@ -40,20 +42,21 @@ async def tell_failed_start(settings: Settings, error: FloorhandError, *, pause_
     log.error("start.failed", extra={"why": error.message, "code": error.code})
     try:
         async with asyncio.timeout(NOTICE_S):
-            await _tell(settings, clock, ids, Trouble(_reply_of(error), error.message))
+            await _tell(settings, clock, ids, Trouble(reply_of(error), error.message))
     except (TimeoutError, OSError) as fault:
         log.warning("start.notice_not_taken", extra={"within_s": NOTICE_S, "why": str(fault)})
     await asyncio.sleep(pause_s)
 
 
-def _reply_of(error: FloorhandError) -> str:
+def reply_of(error: FloorhandError) -> str:
+    """Return the name of the sentence that says what keeps the core from starting. It takes nothing in meanwhile."""
     match error:
         case StorageFullError():
-            return "storage_full"
+            return REPLIES[StorageFault.USED_UP]
         case Corrupt():
             return "ledger_damaged"
         case Unavailable():
-            return "storage_unwritable"
+            return REPLIES[fault_of(error)]
     return "part_degraded"
 
 
@@ -67,7 +70,7 @@ async def _tell(settings: Settings, clock: Clock, ids: IdSource, trouble: Troubl
         broker = MqttSession(settings.mqtt, clock, degraded, _never_taken)
         words = LastWords(
             voice, broker, wording, clock, ids,
-            language=settings.language, client_id=settings.mqtt.client_id, memo=settings.socket.with_name(MEMO_FILE),
+            language=settings.language, client_id=settings.mqtt.client_id, memo=memo_file(settings.socket, settings.data_dir),
         )  # fmt: skip
         words.tell(trouble)
         tasks = [asyncio.create_task(run()) for run in (voice.run, broker.run, words.run)]

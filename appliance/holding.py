@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.delivery import PRIORITY_ANSWER
+from appliance.contracts.delivery import PRIORITY_HOLD
 from appliance.contracts.errors import Refused
 from appliance.contracts.hold import Hold, HoldSource
 from appliance.contracts.ports import Wording
@@ -63,42 +63,53 @@ class Holding:
         return _facts(self._in_force)
 
     async def load(self) -> None:
-        """Take up what the ledger says. What is on hold says so again on its topic, as a broker may have lost it meanwhile."""
+        """Take up what the ledger says, and say it on its topic: what the broker has may be of a ledger before this one."""
 
         def work(tx: Transaction) -> list[Hold]:
             found = holds.in_force(tx)
-            if found:
-                self._publish(tx, found)
+            self._publish(tx, found)
             return found
 
         self._in_force = await self._ledger.transaction(work)
         if self._in_force:
             log.warning("hold.goes_on", extra={"holds": len(self._in_force)})
-            self._queued()
+        self._queued()
         self._tell()
 
     async def hold(self, reason: str, by: str) -> Mapping[str, Any]:
         """See ``contracts.operating_acts.OperatingActs``."""
         return await self.begin(HoldSource.PERSON, by=by, reason=reason)
 
-    async def release(self, by: str) -> Mapping[str, Any]:
+    async def release(self, by: str, *, of: str = "", everyone: bool = False) -> Mapping[str, Any]:
         """See ``contracts.operating_acts.OperatingActs``. A hold of a key switch that is configured no more is a person's to end.
 
         Raises:
-            Refused: nothing is on hold.
+            Refused: nothing is on hold, or only what is not to be released by this word; the message names who holds.
         """
-        if not self._in_force:
-            raise Refused("nothing is on hold")
-        facts = await self.end(HoldSource.PERSON, by=by)
-        return facts if self._has_key else await self.end(HoldSource.KEY_SWITCH, by=by)
+        whose = of or by
+
+        def is_meant(hold: Hold) -> bool:
+            if hold.source is HoldSource.KEY_SWITCH:
+                return not self._has_key
+            return everyone or hold.by == whose
+
+        def act(tx: Transaction) -> bool:
+            standing = holds.in_force(tx)
+            meant = [hold for hold in standing if is_meant(hold)]
+            if not meant:
+                raise _nothing_to_release(standing, whose)
+            ended = [holds.end(tx, self._clock, hold.source, of=hold.by, by=by) for hold in meant]
+            return any(ended)
+
+        return await self._change(act)
 
     async def begin(self, source: HoldSource, *, by: str, reason: str) -> Mapping[str, Any]:
-        """Put on hold; again by the same source changes nothing."""
+        """Put on hold; again by who holds already changes nothing, but for a reason that was not given yet."""
         return await self._change(lambda tx: holds.begin(tx, self._clock, source, by=by, reason=reason))
 
     async def end(self, source: HoldSource, *, by: str) -> Mapping[str, Any]:
-        """Let go of what ``source`` holds; nothing changes when it holds nothing."""
-        return await self._change(lambda tx: holds.end(tx, self._clock, source, by=by))
+        """Let go of what ``by`` holds itself; nothing changes when it holds nothing."""
+        return await self._change(lambda tx: holds.end(tx, self._clock, source, of=by, by=by))
 
     async def _change(self, act: Callable[[Transaction], bool]) -> Mapping[str, Any]:
         def work(tx: Transaction) -> tuple[list[Hold], bool]:
@@ -128,7 +139,7 @@ class Holding:
             turn_id=None,
             language=self._language,
             text=self._texts[is_on],
-            priority=PRIORITY_ANSWER,
+            priority=PRIORITY_HOLD,
         )
 
     def _publish(self, tx: Transaction, now: list[Hold]) -> None:
@@ -146,6 +157,17 @@ class Holding:
     def _tell(self) -> None:
         for listener in self.listeners:
             listener()
+
+
+def _nothing_to_release(standing: list[Hold], whose: str) -> Refused:
+    if not standing:
+        return Refused("nothing is on hold", cure="Nothing is to be released; what else keeps work waiting: floorhand status")
+    persons = [hold.by for hold in standing if hold.source is HoldSource.PERSON]
+    told = ", ".join([*persons, *["the key switch"] * (len(standing) > len(persons))])
+    cure = "Turn the key back."
+    if persons:
+        cure = f"Each releases their own. When it is safe: floorhand release --for '{persons[0]}', or --all"
+    return Refused(f"{whose} holds nothing; on hold by {told}", by=whose, holders=persons, cure=cure)
 
 
 def _facts(in_force: list[Hold]) -> dict[str, Any]:

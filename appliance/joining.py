@@ -83,7 +83,7 @@ class Joining:
         account = heard(admission, intent.name, self.clock, self.clock.monotonic_ns())
         plan = await self.planning.plan_for(intent)  # before anything is given up for it
         if admission.arrival is Arrival.REDIRECT:
-            return await self.turns.joins.redirect(turn.id, admission, intent, account)
+            return await self.turns.joins.redirect(turn.id, admission, intent, account, self.words.of_done(turn))
         return await self.turns.joins.steer(turn.id, admission, plan, account)
 
     async def _beside(self, turn: Turn, admission: Admission, reply: str, **values: str) -> Turn:

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from appliance.contracts.clock import Clock
-from appliance.contracts.errors import OwnedElsewhere
+from appliance.contracts.errors import OwnedElsewhere, Unavailable
 from appliance.delivery.last_words import LastWords, Trouble
 from appliance.foundation.supervisor import Degraded
-from appliance.store import identities, salvages
+from appliance.store import head_witness, identities, salvages
 from appliance.store.database import Database
 from appliance.store.faults import StorageFault
 
@@ -23,6 +23,8 @@ LEDGER, IDENTITY = "ledger", "identity"
 
 REPLIES: Mapping[StorageFault, str] = {
     StorageFault.FULL: "storage_full",
+    StorageFault.USED_UP: "storage_used_up",
+    StorageFault.HELD: "storage_held",
     StorageFault.UNWRITABLE: "storage_unwritable",
     StorageFault.ENDED: "ledger_damaged",
 }
@@ -74,22 +76,30 @@ class LedgerStanding:
     async def adopt(self, by: str, note: str) -> Mapping[str, Any]:
         """See ``contracts.ledger_acts.LedgerActs``."""
         adopted = await self._ledger.transaction(lambda tx: identities.adopt(tx, self._clock, self._machine, by=by, note=note))
-        await self.load()
+        await self._begin_witness_anew()
         return {"adopted": [fault["detail"] for fault in adopted]}
 
     async def settle_salvage(self, number: int, by: str, note: str) -> Mapping[str, Any]:
         """See ``contracts.ledger_acts.LedgerActs``."""
         settled = await self._ledger.transaction(lambda tx: salvages.settle(tx, self._clock, number, by=by, note=note))
-        await self.load()
+        await self._begin_witness_anew()
         return settled
+
+    async def _begin_witness_anew(self) -> None:
+        """A person takes the ledger as it is: that its log may end before where it had been is said and on record."""
+        await asyncio.to_thread(head_witness.forget, self._ledger.path)
+        await self.load()
 
     # telling ----------------------------------------------------------------------------------------------------------
     def _trouble(self, why: str) -> None:
         self._show()
         if self._words is not None:
             reply = "" if self._ledger.fault is None else REPLIES.get(self._ledger.fault, "")
-            if isinstance(self._ledger.fatal, OwnedElsewhere):
-                reply = ""  # the other core speaks
+            match self._ledger.fatal:
+                case OwnedElsewhere():
+                    reply = ""  # the other core speaks
+                case Unavailable():
+                    reply = "ledger_lost"
             self._words.tell(Trouble(reply, why) if reply else None)
 
     def _show(self) -> None:

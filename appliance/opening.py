@@ -16,6 +16,7 @@ from appliance.admission.recovery import Recovered, take_over
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.delivery import PRIORITY_ANNOUNCEMENT
 from appliance.contracts.errors import ConfigError, Corrupt, Unavailable
+from appliance.contracts.hold import HoldSource
 from appliance.contracts.store import Transaction
 from appliance.foundation.id_source import SystemIds
 from appliance.foundation.machine_identity import fingerprint
@@ -29,9 +30,13 @@ from appliance.planning.phrases import Phrasebook
 from appliance.planning.playbooks import Playbooks
 from appliance.session.lifespan import longest_s
 from appliance.settings import Settings
-from appliance.store import damage, deliveries, identities, operations, salvage, salvages, witness
+from appliance.settings_last_good import keep_sound
+from appliance.store import damage, deliveries, holds, identities, operations, salvage, salvages, stopping, witness
 from appliance.store.database import Database
 from appliance.store.reserve import RESERVE_BYTES
+
+COPY_WHY = "my records may be a copy or an older state, and a hold may be missing in them"
+"""Reason of the hold, in words that can be spoken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) 
     recovered = await take_over(ledger, clock, ids, ids.mint("core"), os.getpid(), turn_limit_s=longest_s(settings.session))
     ledger.own(recovered.ownership.epoch)
     await asyncio.to_thread(witness.write, ledger.path, recovered.ownership.epoch)
+    await asyncio.to_thread(keep_sound, settings)
     standing = LedgerStanding(ledger, clock, degraded, machine)
     await standing.load()
 
@@ -95,16 +101,22 @@ async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) 
 
 
 def _look_whose(tx: Transaction, clock: Clock, origin: str, machine: str, witnessed_epoch: int) -> None:
-    """See before ownership is taken whose ledger this is, and that nothing goes on of which rows are missing."""
+    """See before ownership is taken whose ledger this is, and that nothing goes on of which rows are missing.
+
+    Where it may be a copy, or older than what was, nobody knows whether it should be on hold: it is, until a person releases it.
+    """
     operations.set_origin(tx, clock, origin)
     salvages.stop_what_was_under_way(tx, clock)
-    identities.compare(tx, clock, machine, witnessed_epoch)
+    if identities.compare(tx, clock, machine, witnessed_epoch):
+        stopping.stop_what_a_copy_had_under_way(tx, clock)
+        holds.begin(tx, clock, HoldSource.PERSON, by=holds.ITSELF, reason=COPY_WHY)
 
 
 def _queue_words(tx: Transaction, clock: Clock, ids: IdSource, language: str, book: Phrasebook) -> None:
     """Have it said that the ledger was damaged, once, and that it may be a copy, at every start until somebody adopts it."""
     names = ["ledger_salvaged"] if salvages.take_untold(tx, clock) else []
     names += ["machine_changed"] if identities.is_in_doubt(tx) else []
+    names += ["hold"] if names and holds.in_force(tx) else []
     for name in names:
         text, priority = book.replies(language)[name], PRIORITY_ANNOUNCEMENT["high"]
         deliveries.queue(tx, clock, ids, turn_id=None, language=language, text=text, priority=priority)

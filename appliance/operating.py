@@ -69,9 +69,9 @@ class Operating:
         """Carry nothing out from now on."""
         return await self._holding.hold(reason, by)
 
-    async def release(self, by: str) -> Mapping[str, Any]:
-        """Let go of what a person holds. Raises Refused: nothing is on hold."""
-        return await self._holding.release(by)
+    async def release(self, by: str, *, of: str = "", everyone: bool = False) -> Mapping[str, Any]:
+        """Let go of what ``by`` holds, or ``of``, or ``everyone``. Raises Refused: that is nothing."""
+        return await self._holding.release(by, of=of, everyone=everyone)
 
     async def drain(self, by: str, wait_s: float) -> Mapping[str, Any]:
         """Take nothing new; return once nothing runs, or after ``wait_s``."""
@@ -94,7 +94,8 @@ class Operating:
             self._draining.undrain()
             log.warning("drain.ended", extra={"by": by})
             self._drain_changed()
-        return self._drain_facts(False)
+            return self._drain_facts(False) | {"was_draining": True}
+        return self._drain_facts(False) | {"was_draining": False}
 
     async def stop(self, turn_id: str, reason: str, by: str) -> Mapping[str, Any]:
         """Stop a turn. Raises Refused: no such turn."""

@@ -66,13 +66,13 @@ def check_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
 def settings_for_service(folder: Path, environ: Mapping[str, str]) -> Settings:
     """Return sound settings to run with: the configuration's, else those of the last good copy with ``config_fault`` set.
 
-    A sound configuration becomes the last good copy; when it cannot be kept, that is a warning.
+    Nothing is written: the data folder may be another core's. :func:`keep_sound` follows once it is ours.
 
     Raises:
         ConfigError: broken, and there is no copy (or the copy cannot be used any more).
     """
     try:
-        settings = check_settings(folder, environ)
+        return check_settings(folder, environ)
     except ConfigError as fault:
         kept = find_data_dir(folder, environ) / _KEPT
         if not os.path.isdir(kept):  # noqa: PTH112 - pathlib raises where one may not look
@@ -80,11 +80,19 @@ def settings_for_service(folder: Path, environ: Mapping[str, str]) -> Settings:
         log.error("config.broken", extra={"fault": fault.message, "running_with": str(kept)})
         settings = build_settings(kept, folder.resolve().parent, environ_of(folder, environ))
         return settings.model_copy(update={"config_fault": fault.message})
+
+
+def keep_sound(settings: Settings) -> None:
+    """Have a configuration that was found sound become the last good copy; when it cannot be kept, that is a warning.
+
+    Call it with the ledger taken over: whoever is refused must not leave its configuration to the core that runs.
+    """
+    if settings.config_fault:
+        return
     try:
         keep_last_good(settings)
     except OSError as error:
         log.warning("config.not_kept", extra={"folder": str(settings.data_dir), "why": str(error)})
-    return settings
 
 
 def keep_last_good(settings: Settings) -> None:

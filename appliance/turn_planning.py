@@ -21,6 +21,7 @@ from appliance.contracts.plan import Intent, Plan
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.coordination.availability import Availability
+from appliance.execution.sentences import Sentences
 from appliance.execution.toolbox import Toolbox
 from appliance.execution.turn_signal import TurnSignal
 from appliance.execution.urgency import urgency_of
@@ -86,8 +87,8 @@ class TurnPlanning:
             Malformed: no such intent, a language without phrases, or a plan that is none.
         """
         plan = self.planner.plan(intent, await self._surroundings(intent))
-        if self._is_held(plan) and await self._on_hold():
-            raise Refused(self.words.wording.reply("hold", intent.language))
+        if self._is_held(plan) and (hold := await self._hold()):
+            raise Refused(Sentences(self.words.wording, intent.language).on_hold(hold))
         self.require_ready(plan)
         return plan
 
@@ -109,7 +110,7 @@ class TurnPlanning:
             said, slots = str(turn.context.get("said", "")), turn.context.get("slots", {})
             return await self.plan_for(Intent(turn.intent, turn.language, said, slots)), None
         plan, also = await self.alarms.plan(turn)
-        if self._is_held(plan) and await self._on_hold():  # it is told of, and nobody is asked for what would be refused
+        if self._is_held(plan) and await self._hold():  # it is told of, and nobody is asked for what would be refused
             plan = without_held(plan, self._held)
         self.require_ready(plan)
         return plan, also
@@ -132,8 +133,10 @@ class TurnPlanning:
     def _is_held(self, plan: Plan) -> bool:
         return any(step.tool in self._held for step in plan.steps)
 
-    async def _on_hold(self) -> bool:
-        return bool(await self.ledger.fetch(holds.IN_FORCE))
+    async def _hold(self) -> Mapping[str, Any] | None:
+        """Return the oldest hold in force, None when work goes on."""
+        rows = await self.ledger.fetch(holds.IN_FORCE)
+        return {name: rows[0][name] for name in ("source", "by", "reason")} if rows else None
 
     async def _rejected(self, turn: Turn, why: str) -> str:
         log.warning("plan.rejected", extra={"why": why})

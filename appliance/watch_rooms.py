@@ -13,12 +13,14 @@ from appliance.admission.session_keeper import SessionKeeper
 from appliance.delivery.announcer import LOST_SENTENCES
 from appliance.delivery.phrasing import Phrasing
 from appliance.foundation.clock_steps import ClockSteps
+from appliance.foundation.system_clock import kernel_clock_state
 from appliance.health.attention import Attention
 from appliance.health.audit_watch import AuditWatch
 from appliance.health.clock_watch import ClockWatch
 from appliance.holding import Holding
 from appliance.opening import Opened
 from appliance.session.lease_keeper import LeaseKeeper
+from appliance.store import head_witness
 from appliance.store.housekeeping import Housekeeping
 
 
@@ -40,8 +42,8 @@ class WatchRooms:
         )  # fmt: skip
         steps = ClockSteps()
         stack.callback(steps.close)
-        self.clock = ClockWatch(ledger, clock, opened.degraded, steps)
-        self.audit = AuditWatch(ledger, opened.degraded)
+        self.clock = ClockWatch(ledger, clock, opened.degraded, steps, can_ask=lambda: kernel_clock_state() is not None)
+        self.audit = AuditWatch(ledger, opened.degraded, witnessed=lambda: head_witness.read(ledger.path))
         self.housekeeping = Housekeeping(ledger, clock)
         self._leases = LeaseKeeper(ledger, clock, ids, epoch)
         self._sessions = SessionKeeper(ledger, clock, idle_s=settings.session.idle_close_s)

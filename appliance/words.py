@@ -1,16 +1,21 @@
-"""What the conductor itself has to say: one reply, queued in the transaction of what it tells of."""
+"""What the conductor itself has to say: replies, and what became of effects, queued in the transaction of what they tell of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.effect import Effect
 from appliance.contracts.errors import Malformed
 from appliance.contracts.ports import Wording
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn
-from appliance.store import deliveries
+from appliance.execution.sentences import Sentences
+from appliance.execution.untold import untold
+from appliance.execution.urgency import urgency_of
+from appliance.store import actions, deliveries
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +27,42 @@ class Words:
     ids: IdSource
     language: str
 
+    def of_done(self, turn: Turn) -> Callable[[Transaction], None]:
+        """Return the work that says what a turn has done that nobody was told of; it is said whatever becomes of the turn."""
+
+        def queue(tx: Transaction) -> None:
+            for effect in untold(tx, actions.of_turn(tx, turn.id)):
+                self.of_effect(tx, turn, effect, Sentences.effect_done)
+
+        return queue
+
+    def of_effect(
+        self, tx: Transaction, turn: Turn, effect: Effect, say: Callable[[Sentences, str, Mapping[str, Any]], str]
+    ) -> None:
+        """Queue the last word on what became of an effect."""
+        language = turn.language
+        try:
+            text = say(Sentences(self.wording, language), effect.tool, effect.arguments)
+        except Malformed:  # a language without phrases
+            language = self.language
+            text = say(Sentences(self.wording, language), effect.tool, effect.arguments)
+        urgency = urgency_of(turn.context, is_first=False)
+        queued = deliveries.queue(tx, self.clock, self.ids, turn_id=turn.id, language=language, text=text, priority=urgency)
+        deliveries.keep(tx, queued.id)
+
     def saying(self, reply: str, turn: Turn | None, language: str, priority: int, **values: str) -> Callable[[Transaction], None]:
         """Return the work that queues one reply, for use inside another transaction."""
-        try:
-            text = self.wording.reply(reply, language, **values)
-        except Malformed:  # a language without phrases: better said in the appliance's own than not at all
-            language = self.language
-            text = self.wording.reply(reply, language, **values)
+        text, language = self.text(reply, language, **values)
         turn_id = turn.id if turn else None
 
         def queue(tx: Transaction) -> None:
             deliveries.queue(tx, self.clock, self.ids, turn_id=turn_id, language=language, text=text, priority=priority)
 
         return queue
+
+    def text(self, reply: str, language: str, **values: str) -> tuple[str, str]:
+        """Return a reply and its language: the appliance's own if ``language`` has no phrases, as that is better than nothing."""
+        try:
+            return self.wording.reply(reply, language, **values), language
+        except Malformed:
+            return self.wording.reply(reply, self.language, **values), self.language

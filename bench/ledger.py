@@ -13,8 +13,8 @@ from bench.ledger_steps import measure_steps
 from bench.ledger_writers import measure_writers
 from bench.repeats import measure_repeats
 
-_ROUNDS, _QUICK_ROUNDS = 25, 2
-_WRITER_ROUNDS, _QUICK_WRITER_ROUNDS = 20, 3
+_ROUNDS, _QUICK_ROUNDS = 15, 2
+_WRITER_ROUNDS, _QUICK_WRITER_ROUNDS = 12, 1
 _RECORDS = 10  # of one writer in a round
 
 

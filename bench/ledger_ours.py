@@ -1,8 +1,9 @@
-"""Steps of turns through the real runner, and the same writes without it: a contestant of ``bench.ledger``.
+"""Steps of turns through the real runner, and the same transactions without it: a contestant of ``bench.ledger``.
 
 ``runner`` counts what :class:`~appliance.execution.runner.Runner` needs for the steps of turns that were admitted, opened and
-planned before. ``replay`` hands the writer the same transactions with the same bytes, for turns that were opened the same way;
-``replay_reads`` reads what the runner's works read as well. ``writers`` are sessions that each append one small record after the
+planned before. ``replay`` hands the writer the same transactions with the same bytes, for turns that were opened the same way,
+the reads as well as the writes: a look for a stop, a hold or a lost lease is part of the transaction that it may keep from
+beginning a step. ``replay_writes`` leaves the reads out. ``writers`` are sessions that each append one small record after the
 other, ``paced`` the same with pauses in between.
 """
 
@@ -111,7 +112,7 @@ class Rounds:
         turn = await self._opened(0, steps)
         self._calls[turn.id] = []
         await self._core.runner([self._tool], recording).run(turn, TurnSignal())
-        script = recording.script(with_reads=kind == "replay_reads")
+        script = recording.script(only_writes=kind == "replay_writes")
         self._scripts[kind, steps] = script, await self._names(turn)
         await self._core.finish(turn)
 

@@ -1,4 +1,4 @@
-"""What a run writes, as statements and parameters by transaction, to be written again without the code that decided it.
+"""What a run reads and writes, as statements and parameters by transaction, to be done again without the code that decided it.
 
 The record is taken in front of the ledger, so that it holds what the works do and nothing of what the writer does round them.
 """
@@ -21,7 +21,8 @@ Script = tuple[tuple[Statement, ...], ...]
 """The statements of one transaction after the other."""
 
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
-_REPLAYED_LANE = OperationLane.P3  # no step appends to it, so its numbers can be given here
+_LANES = frozenset(map(str, OperationLane))
+_REPLAYED_LANE = str(OperationLane.P3)  # no step appends to it, so its numbers can be given here
 
 
 class RecordingLedger:
@@ -47,10 +48,10 @@ class RecordingLedger:
         """Read; nothing is noted."""
         return await self._ledger.fetch(sql, parameters)
 
-    def script(self, *, with_reads: bool = False) -> Script:
-        """Return what was written, or all that was executed, without the transactions that are empty then."""
+    def script(self, *, only_writes: bool = False) -> Script:
+        """Return all that was executed, or what was written, without the transactions that are empty then."""
         kept = (
-            tuple(statement for statement in statements if with_reads or statement[0].lstrip().startswith(_WRITES))
+            tuple(statement for statement in statements if not only_writes or _is_write(statement[0]))
             for statements in self._transactions
         )
         return tuple(statements for statements in kept if statements)
@@ -76,6 +77,10 @@ class _Noting:
         return getattr(self._tx, name)
 
 
+def _is_write(sql: str) -> bool:
+    return sql.lstrip().startswith(_WRITES)
+
+
 def renamed(script: Script, names: Mapping[str, str]) -> Script:
     """Return the script for other rows: ids in ``names`` are replaced wherever they occur in a text parameter."""
 
@@ -90,7 +95,8 @@ def renamed(script: Script, names: Mapping[str, str]) -> Script:
 
 
 class Replay:
-    """Writes scripts again. Operations get the next numbers of a lane that is used for nothing else; their hashes do not fit."""
+    """Does scripts again; what they read is fetched. Operations get the next numbers of a lane that is used for nothing else, and
+    their hashes do not fit."""
 
     def __init__(self) -> None:
         self._operations = 0
@@ -102,16 +108,18 @@ class Replay:
     def work(self, statements: Sequence[Statement]) -> Callable[[Transaction], None]:
         """Return the work of one recorded transaction."""
 
-        def write(tx: Transaction) -> None:
-            for sql, parameters in statements:
-                tx.execute(sql, self._numbered(sql, parameters) if "operation" in sql else parameters)
+        def again(tx: Transaction) -> None:
+            for sql, parameters, is_write in marked:
+                cursor = tx.execute(sql, self._numbered(sql, parameters) if "operation" in sql else parameters)
+                if not is_write:
+                    cursor.fetchall()
 
-        return write
+        marked = [(sql, parameters, _is_write(sql)) for sql, parameters in statements]
+        return again
 
     def _numbered(self, sql: str, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
         if "INTO operation " in sql:
             self._operations += 1
         return tuple(
-            _REPLAYED_LANE if isinstance(value, OperationLane) else self._operations if type(value) is int else value
-            for value in parameters
+            _REPLAYED_LANE if value in _LANES else self._operations if type(value) is int else value for value in parameters
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crash import power, random_histories
-from crash.kill_points import campaign
+from crash.kill_points import campaign, story
 from crash.sabotage import SABOTAGES
 
 KEEP = Path("build/crash")
@@ -41,7 +41,12 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], choices=PARTS, help="run this part; may be repeated")
     parser.add_argument("--point", type=int, help="kill at this point of the story only, and at every point of its recovery")
     parser.add_argument("--sabotage", choices=sorted(SABOTAGES), default="", help="put a fault into the product first")
+    parser.add_argument("--list", action="store_true", help="number the points of the story, as --point takes them")
     options = parser.parse_args()
+    if options.list:
+        for number, point in enumerate(story(_tell)):
+            print(f"{number:4} {point.name}")
+        return 0
     parts = ["points"] if options.point is not None or options.sabotage else options.only or PARTS
     KEEP.mkdir(parents=True, exist_ok=True)
     points: dict[str, Any] = {}

@@ -74,6 +74,7 @@ class History:
         outlets = Outlets(self.machine, self.voice, self.broker, Archive(self._world))
         with watched(self.folder / LEDGER, self.fuse):
             self.core = await Core.open(self.folder / LEDGER, self._site, self.clock, self._ids, outlets)
+        self.voice.back = self.core.dispatcher.voice_ready
         self.core.ledger.on_commit(self._stirred.set)
         await self.core.start()
         self.model.is_held = self.core.holding.is_on
@@ -241,7 +242,7 @@ class History:
 
     def settle_unknowns(self) -> None:
         """Somebody looks at the machine and says what happened."""
-        self.do(self._surviving(lambda: settle_unknowns(self.core, self.machine)))
+        self.do(self._surviving(lambda: settle_unknowns(self.core, self._world)))
 
     def let_machine_go(self) -> None:
         """Let it answer."""

@@ -153,6 +153,12 @@ class Campaign:
         return folder
 
 
+def story(tell: Tell) -> list[Point]:
+    """Tell the story once, without a kill; return its points in order."""
+    with _folder() as root, open_lives(1) as lives:
+        return Campaign(lives, root, tell).reference()
+
+
 def campaign(quick: bool, tell: Tell, *, point: int | None = None, sabotage: str = "", keep_in: Path | None = None) -> Tally:
     """Run the campaign. ``point`` picks one point of the story; the folder of the first fault is moved to ``keep_in``."""
     with _folder() as root, open_lives(_AT_ONCE) as lives:
@@ -165,6 +171,8 @@ def campaign(quick: bool, tell: Tell, *, point: int | None = None, sabotage: str
             work.recover_history(old, READY_WITHIN_S * 1e3)
             tell(f"ready after {work.tally.history_ready_ms:.0f} ms with {work.tally.history_rows} rows of history")
         chosen = points if point is None else points[point : point + 1]
+        if point is not None:
+            tell(f"point {point}: {', '.join(each.name for each in chosen) or 'there is none'}")
         if quick and point is None:
             chosen = _sample(points)
         work.kill_once(chosen)

@@ -13,6 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -44,7 +45,8 @@ class KillSwitch:
     """Ends this process by SIGKILL at the point called ``deadly``, or at none. Used from several threads.
 
     A commit is called by its number among all points, an effect by its name and which time it is ("before machine 2"): how many
-    commits come before it differs from life to life, since works that wait together share one.
+    commits come before it differs from life to life, since works that wait together share one. The first point of a kind may be
+    called by a pattern of its name ("after commit *turn.executing*").
     """
 
     def __init__(self, trace: Path, deadly: str) -> None:
@@ -71,7 +73,7 @@ class KillSwitch:
 
     def _pass(self, key: str, name: str) -> None:
         self.note(f"{_POINT}\t{key}\t{name}")
-        if key == self._deadly:
+        if key == self._deadly or fnmatchcase(name, self._deadly):
             os.kill(os.getpid(), signal.SIGKILL)
         self._count += 1
 

@@ -203,9 +203,12 @@ class RuntimeMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Let it all come to its end."""
-        if hasattr(self, "history"):
-            self.history.close()
-            self._folder.cleanup()
+        try:
+            if hasattr(self, "history"):
+                self.history.close()
+        finally:
+            if hasattr(self, "_folder"):
+                self._folder.cleanup()
 
     # ------------------------------------------------------------------------------------------------------------------
     def _number(self) -> str:

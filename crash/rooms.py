@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import repeat
 from pathlib import Path
 
 from appliance.admission.gate import Gate
@@ -94,9 +94,7 @@ class Core:
         self.site, self.clock, self.ids, self.ledger, self.recovered = site, clock, ids, ledger, recovered
         epoch, degraded = recovered.ownership.epoch, Degraded()
         availability = Availability(ledger, clock, degraded)
-        self.dispatcher = Dispatcher(
-            ledger, clock, ids, outlets.mouth, site.wording, waits=lambda: chain([0.0], repeat(_UNTIL_TOLD_S))
-        )
+        self.dispatcher = Dispatcher(ledger, clock, ids, outlets.mouth, site.wording, waits=lambda: repeat(_UNTIL_TOLD_S))
         self.publisher = Publisher(ledger, clock, outlets.broker, waits=lambda: repeat(0.0))
         self.queue = AdmissionQueue(ledger, clock)
         self.gate = Gate(ledger, clock, ids, notify=self.queue.wake)
@@ -159,7 +157,8 @@ class Core:
     async def start(self) -> None:
         """Begin to lead, speak and publish."""
         await self.holding.load()
-        await self.conductor.tell_recovered(len(self.recovered.resumed), self.recovered.suspended)
+        recovered = self.recovered
+        await self.conductor.tell_recovered(len(recovered.resumed), recovered.suspended, recovered.stopped)
         await self.alarms.door.name_missing()
         self._closing = asyncio.Event()
         self._leading = asyncio.create_task(self.conductor.run_until(self._closing), name="conductor")

@@ -17,7 +17,7 @@ from appliance.contracts.alarm import AlarmChange, AlarmEvent
 from appliance.contracts.errors import Unavailable
 from appliance.contracts.speech import Utterance
 from crash.rooms import LANGUAGE, Core
-from crash.world import ACKNOWLEDGED, OFFERED, Machine, World, at_once
+from crash.world import ACKNOWLEDGED, MACHINE, OFFERED, Machine, World, at_once
 
 RAISED_UTC = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
@@ -39,11 +39,12 @@ _READING_S = 0.02  # a machine takes a moment to answer; whoever steers the turn
 _REST_WITHIN_S = 60.0  # a loaded machine; a story needs less than a second
 
 
-async def settle_unknowns(core: Core, machine: Machine) -> None:
-    """What nobody knows is settled by a person who looks at the machine."""
+async def settle_unknowns(core: Core, world: World) -> None:
+    """What nobody knows is settled by a person who has seen the machine."""
+    seen = {(each["key"], each["value"]) for each in world.seen(MACHINE)}
     for row in await core.ledger.fetch(_UNKNOWN):
-        is_shown = machine.values.get(row["key"]) == row["value"]
-        await core.runner.settle_effect(row["action_id"], "done" if is_shown else "not-done", "looked at the machine", "anna")
+        happened = (row["key"], row["value"]) in seen
+        await core.runner.settle_effect(row["action_id"], "done" if happened else "not-done", "saw the machine", "anna")
 
 
 class Story:
@@ -104,7 +105,7 @@ class Story:
         self._machine.writing = at_once
         await self._type("stop", "stop that")
         await self.rest()
-        await settle_unknowns(self._core, self._machine)
+        await settle_unknowns(self._core, self._world)
         await self.rest()
 
     async def rest(self) -> None:

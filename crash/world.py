@@ -107,13 +107,15 @@ class Machine:
 
 
 class Loudspeaker:
-    """Implements Mouth. While it ``is_away`` nothing can be said; with ``breaks_off`` the next sentence is cut short."""
+    """Implements Mouth. While it ``is_away`` nothing can be said. With ``breaks_off`` the next sentence is cut short, and
+    ``back`` is called: it can speak again."""
 
     def __init__(self, world: World, clock: Clock) -> None:
         self._world = world
         self._clock = clock
         self.is_away = False
         self.breaks_off = False
+        self.back: Callable[[], None] = lambda: None
 
     async def say(self, delivery: Delivery) -> SpeechReceipt:
         """Say it whole."""
@@ -123,6 +125,7 @@ class Loudspeaker:
         self._world.happen(SPOKEN, delivery=delivery.id, words=f"{delivery.lead} {delivery.text}".strip())
         if self.breaks_off:
             self.breaks_off = False
+            self.back()
             raise Unavailable("the voice went away", may_have_played=True)
         return SpeechReceipt(delivery.id, began_ns, self._clock.monotonic_ns())
 

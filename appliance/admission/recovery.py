@@ -17,7 +17,7 @@ from appliance.contracts.effect import Effect
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.foundation.canonical import digest
-from appliance.store import actions, admissions, audit, effects, interrupts, leases, owners, stopping, turns
+from appliance.store import actions, admissions, audit, deliveries, effects, interrupts, leases, owners, stopping, turns
 from appliance.store.owners import Ownership
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ async def take_over(
                 continue
             why = _why_not(tx, clock, left, turn, restarts_limit, resume_within_s)
             if why:
-                actions.skip_rest(tx, turn.id, {"suspended": why})
+                _put_aside(tx, clock, turn, why)
                 audit.note(tx, clock, "turn_suspended", turn.id, {"admission": left.id, "why": why})
                 suspended.append(turns.move(tx, clock, turn.id, TurnEvent.FAILED, admission_id=left.id, reason=why))
             else:
@@ -98,6 +98,14 @@ async def take_over(
         },
     )
     return recovered
+
+
+def _put_aside(tx: Transaction, clock: Clock, turn: Turn, why: str) -> None:
+    """Skip what a turn has not begun. What it wanted to say is of work that nobody does any more ("I am checking"); what tells of
+    an alarm is said all the same."""
+    actions.skip_rest(tx, turn.id, {"suspended": why})
+    if not turn.is_about_alarms:
+        deliveries.supersede(tx, clock, turn.id, why="its turn was put aside before it could be said")
 
 
 def _why_not(tx: Transaction, clock: Clock, left: Admission, turn: Turn, restarts_limit: int, resume_within_s: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from appliance.cli import paper
-from appliance.cli.exit_codes import OK, PROBLEM
+from appliance.cli.exit_codes import OK, PROBLEM, TRY_LATER
 from appliance.cli.operating_commands import spell_hold
 from appliance.cli.options import AsJson, Config, actions_of, service_of
+from appliance.foundation.id_source import request_key
 
 Text = Annotated[str, typer.Argument(help="The sentence.")]
 Language = Annotated[str, typer.Option("--language", help="Language of the text; the appliance's own by default.")]
@@ -87,19 +89,25 @@ def ask(
     key: Annotated[str, typer.Option(help="Your name for this request: given again, it is not done twice.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Say TEXT to the appliance as if it had been heard. Exit code 1 when what was asked failed."""
+    """Say TEXT to the appliance as if it had been heard. Exit code 1 when what was asked failed or was stopped, 75 when it is
+    not done yet, 76 when no answer came."""
     if steer and redirect:
         raise typer.BadParameter("--steer adds and --redirect replaces: give one of them", param_hint="--redirect")
     arrival = "steer" if steer else "redirect" if redirect else "queue"
+    key = key or request_key()
     body = {"text": text, "language": language, "wait_s": wait_s, "key": key, "arrival": arrival, "by": getpass.getuser()}
-    answer = service_of(context, config).post("/v1/ask", body, wait_s=wait_s)
+    joins = "" if arrival == "queue" else f" --{arrival}"
+    spoken = f" --language {shlex.quote(language)}" if language else ""
+    again = f"floorhand ask{joins}{spoken} --key {shlex.quote(key)} {shlex.quote(text)}"
+    look = f"`floorhand turns list` shows whether it was. Asked again with its key it is not done twice: {again}"
+    answer = service_of(context, config).post("/v1/ask", body, wait_s=wait_s, look=look)
     if as_json:
         paper.show_json(answer)
     else:
         for reply in answer.get("replies", []):
             paper.say(str(reply))
         paper.say(_how_far(answer))
-    return PROBLEM if answer["outcome"] in ("failed", "refused") else OK
+    return _exit_code_of(answer)
 
 
 def speak(context: typer.Context, text: Text, config: Config, language: Language = "", as_json: AsJson = False) -> None:
@@ -120,10 +128,22 @@ def _first_of_all(now: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _is_under_way(answer: Mapping[str, Any]) -> bool:
+    """Whether it waits still, or works: a turn that was joined goes on after it took the words up."""
+    return answer["status"] != "terminal" or answer["state"] in ("planning", "executing")
+
+
+def _exit_code_of(answer: Mapping[str, Any]) -> int:
+    if _is_under_way(answer):
+        return TRY_LATER
+    return PROBLEM if answer["outcome"] != "done" or answer.get("failure") else OK
+
+
 def _how_far(answer: Mapping[str, Any]) -> str:
     """Say how it ended and, if badly, why; or how far it is."""
-    if answer["status"] != "terminal":
-        return f"({answer['turn'] or 'no turn yet'}: {answer['state'] or 'waiting'})"
+    if _is_under_way(answer):
+        far = f"{answer['turn']}: {answer['state']}" if answer["turn"] else "no turn yet: it waits"
+        return f"({far}; it is taken and goes on: `floorhand turns list` shows how)"
     ended = f"{answer['turn'] or 'no turn'}: {answer['state'] or 'ended'}, {answer['outcome']}"
     why = answer.get("failure") or ("the service's log says why" if answer["outcome"] == "failed" else "")
     return f"({ended}: {why})" if why else f"({ended})"

@@ -42,8 +42,8 @@ def show(context: typer.Context, config: Config, as_json: AsJson = False) -> Non
     paper.show_facts({"trouble": found["trouble"] or "none", "machine": found["machine"] or "unknown"}, as_json=False)
     signs = {"what": "sign", "detail": "detail", "found_utc": "found"}
     paper.show_rows(found["identity"], signs, as_json=False, empty="nothing says that it is a copy")
-    losses = {"salvage": "#", "why": "why", "set_aside": "damaged file", "lost": "rows lost of", "settled_by": "settled by"}
-    rows = [{**salvage, "lost": ", ".join(sorted(salvage["account"]["tables"]))} for salvage in found["salvages"]]
+    losses = {"salvage": "#", "why": "why", "set_aside": "damaged file", "lost": "missing", "settled_by": "settled by"}
+    rows = [{**salvage, "lost": ", ".join(salvage["lost"]) or "nothing"} for salvage in found["salvages"]]
     paper.show_rows(rows, losses, as_json=False, empty="it was never damaged")
 
 

@@ -155,7 +155,7 @@ def settle_unknown(
     identity: Annotated[str, typer.Argument(metavar="ID", help="As `unknowns list` shows it.")],
     verdict: Annotated[Verdict, typer.Option("--as", help="How it ended.")],
     config: Config,
-    note: Annotated[str, typer.Option("--note", help="Why you know.")] = "",
+    note: Annotated[str, typer.Option("--note", help="Why you know; done and not-done need it.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Say how an unknown ended. Your name is recorded with it."""
@@ -168,10 +168,12 @@ def settle_unknown(
 
 
 def sync_status(context: typer.Context, config: Config, as_json: AsJson = False) -> None:
-    """Show how much of the operation log the coordinator holds, lane by lane."""
+    """Show how much of the operation log the coordinator holds, lane by lane, and what keeps the rest here."""
     state = service_of(context, config).get("/v1/sync")
     if as_json:
         paper.show_json(state)
         return
     columns = {"lane": "lane", "local": "written here", "acknowledged": "at coordinator", "pending": "to go"}
     paper.show_rows(state["lanes"], columns, as_json=False, empty="no operation yet")
+    for why in state["why"].values():
+        paper.say(why)

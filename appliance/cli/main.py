@@ -26,7 +26,7 @@ from appliance.contracts.errors import FloorhandError
 
 _HELP = (
     "Floorhand: the hand on the factory floor. "
-    "Exit codes: 0 ok, 1 a named problem, 2 usage, 69 no service, 75 try later, 78 configuration."
+    "Exit codes: 0 ok, 1 a named problem, 2 usage, 69 no service, 75 try later, 76 sent, but no answer came, 78 configuration."
 )
 
 

@@ -35,9 +35,19 @@ def hold(
     _show_hold(service_of(context, config).post("/v1/hold", body), as_json=as_json)
 
 
-def release(context: typer.Context, config: Config, as_json: AsJson = False) -> int:
-    """End a hold. Exit code 1 while the key switch at the machine holds still, or when nothing was on hold."""
-    now = service_of(context, config).post("/v1/hold", {"on": False, "by": getpass.getuser()})
+def release(
+    context: typer.Context,
+    config: Config,
+    of: Annotated[str, typer.Option("--for", metavar="NAME", help="End what this person holds, instead of your own.")] = "",
+    everyone: Annotated[bool, typer.Option("--all", help="End what every person holds.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """End your own hold. Exit code 1 when you hold nothing, or while others or the key switch hold still. Your name is kept."""
+    if of and everyone:
+        raise typer.BadParameter("give --for or --all, not both")
+    now = service_of(context, config).post("/v1/hold", {"on": False, "by": getpass.getuser(), "of": of, "everyone": everyone})
+    if now["on_hold"] and not as_json:
+        paper.say("released, and still:")
     _show_hold(now, as_json=as_json)
     return PROBLEM if now["on_hold"] else OK
 
@@ -51,14 +61,14 @@ def drain(
 ) -> int:
     """Take nothing new and wait for what runs, as before an update. Exit code 75 when something runs still after the wait.
 
-    Alarms are still taken; they wait for `drain --undo` or for the next start.
+    Alarms are led as ever. What else comes waits on disk for `drain --undo` or for the next start.
     """
     service = service_of(context, config)
     now = _undrain(service) if undo else _drain(service, wait_s)
     if as_json:
         paper.show_json(now)
     elif undo:
-        paper.say("work is taken again")
+        paper.say("work is taken again" if now["was_draining"] else "nothing was drained: work is taken as ever")
     elif now["drained"]:
         paper.say("drained: nothing that somebody asked for runs, and nothing new is taken")
     else:

@@ -9,10 +9,11 @@ from urllib.parse import quote
 
 import httpx
 
-from appliance.cli.exit_codes import NOT_REACHABLE, PROBLEM, TRY_LATER
+from appliance.cli.exit_codes import MAY_BE_TAKEN, NOT_REACHABLE, PROBLEM, TRY_LATER
 from appliance.foundation.unix_socket import refusal_of
 
 _QUICK_S = 10.0  # every answer but that of `ask` comes from the ledger or one field read
+_LOOK = "`floorhand status` and `floorhand turns list` show whether it was; look before you ask for it again."
 _TRY_AGAIN_STATUS = frozenset({429, 503, 507})
 
 
@@ -32,24 +33,29 @@ class Service:
 
     def get(self, path: str, **query: Any) -> Any:
         """GET; a query value of None is left out."""
-        return self._ask("GET", path, _QUICK_S, params={k: v for k, v in query.items() if v is not None})
+        return self._ask("GET", path, _QUICK_S, "", params={k: v for k, v in query.items() if v is not None})
 
-    def post(self, path: str, body: Mapping[str, Any], *, wait_s: float = 0.0) -> Any:
-        """POST a JSON body; ``wait_s`` is how long the service itself may wait before it answers."""
-        return self._ask("POST", path, _QUICK_S + wait_s, json=dict(body))
+    def post(self, path: str, body: Mapping[str, Any], *, wait_s: float = 0.0, look: str = _LOOK) -> Any:
+        """POST a JSON body; ``wait_s`` is how long the service itself may wait before it answers, ``look`` is what to do when
+        nobody knows whether it was taken."""
+        return self._ask("POST", path, _QUICK_S + wait_s, look, json=dict(body))
 
-    def _ask(self, method: str, path: str, timeout_s: float, **arguments: Any) -> Any:
+    def _ask(self, method: str, path: str, timeout_s: float, look: str, **arguments: Any) -> Any:
         if refusal := refusal_of(self._socket):
             raise self._not_reachable(refusal)
         try:
             transport = httpx.HTTPTransport(uds=str(self._socket))
             with httpx.Client(transport=transport, base_url="http://floorhand", timeout=timeout_s) as http:
                 answer = http.request(method, path, **arguments)
-        except httpx.TimeoutException as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:  # nothing was sent
+            raise self._not_reachable(error) from error
+        except httpx.HTTPError as error:
+            if method == "POST":
+                raise _may_be_taken(error, timeout_s, look) from error
+            if not isinstance(error, httpx.TimeoutException):
+                raise self._not_reachable(error) from error
             cure = "See `systemctl status floorhand` and its journal."
             raise CommandFault(TRY_LATER, "timeout", f"the service did not answer within {timeout_s:g} s", cure) from error
-        except httpx.HTTPError as error:
-            raise self._not_reachable(error) from error
         if answer.status_code == 503 and path == "/v1/health":
             return answer.json()  # not ready is an answer here
         if answer.is_success:
@@ -62,6 +68,13 @@ class Service:
             return CommandFault(NOT_REACHABLE, "not_reachable", f"{self._socket} may not be opened", cure)
         cure = "Start it with `systemctl start floorhand` or `floorhand run`; `floorhand doctor` says more."
         return CommandFault(NOT_REACHABLE, "not_reachable", f"no service answers at {self._socket}", cure)
+
+
+def _may_be_taken(error: httpx.HTTPError, timeout_s: float, look: str) -> CommandFault:
+    """Nobody knows what became of a request: it went out whole or in part, and no answer came back."""
+    late = isinstance(error, httpx.TimeoutException)
+    how = f"within {timeout_s:g} s" if late else "before the connection broke"
+    return CommandFault(MAY_BE_TAKEN, "may_be_taken", f"the service did not answer {how}: it may have been taken, or not", look)
 
 
 def _refusal(answer: httpx.Response) -> CommandFault:

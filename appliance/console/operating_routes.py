@@ -32,13 +32,15 @@ class Reasoned(Said):
 
 
 class Held(BaseModel):
-    """Hold with a reason, or release."""
+    """Hold with a reason, or release: what ``by`` holds, or somebody else's (``of``), or ``everyone``'s."""
 
     model_config = ConfigDict(extra="forbid")
 
     on: bool
     by: str = Field(min_length=1, max_length=100)
     reason: str = Field(default="", max_length=2000)
+    of: str = Field(default="", max_length=100)
+    everyone: bool = False
 
 
 class Drained(BaseModel):
@@ -60,7 +62,9 @@ def add_operating(api: FastAPI, acts: OperatingActs, ledger: Ledger) -> None:
 
     @api.post("/v1/hold")
     async def hold(said: Held) -> Mapping[str, Any]:
-        return await acts.hold(said.reason, said.by) if said.on else await acts.release(said.by)
+        if said.on:
+            return await acts.hold(said.reason, said.by)
+        return await acts.release(said.by, of=said.of, everyone=said.everyone)
 
     @api.post("/v1/drain")
     async def drain(said: Drained) -> Mapping[str, Any]:

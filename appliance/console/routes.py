@@ -24,6 +24,7 @@ from appliance.version import VERSION
 ReadVitals = Callable[[], Mapping[str, Any]]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
+_KEEPS_SYNC = ("identity", "coordinator", "sync")  # degraded parts: may be a copy, not reached, lanes that are stopped
 _LONGEST_WAIT_S = 120.0  # beyond the bound of any turn's first answer; a client that wants more asks again
 
 
@@ -72,7 +73,7 @@ def build_api(
     add_operating(api, core.operating, ledger)
     if ledger_acts is not None:
         add_ledger_acts(api, ledger_acts)
-    _add_ledger(api, ledger)
+    _add_ledger(api, core, ledger)
     _add_acts(api, core, languages, language)
     return api
 
@@ -91,7 +92,7 @@ def _add_state(api: FastAPI, core: Core, read_vitals: ReadVitals) -> None:
         return {name: now[name] for name in shown if name in now} | {"vitals": read_vitals()}
 
 
-def _add_ledger(api: FastAPI, ledger: Ledger) -> None:
+def _add_ledger(api: FastAPI, core: Core, ledger: Ledger) -> None:
     @api.get("/v1/sessions")
     async def sessions(limit: Limit = 100) -> list[views.Shown]:
         return await views.sessions(ledger, limit=limit)
@@ -136,7 +137,8 @@ def _add_ledger(api: FastAPI, ledger: Ledger) -> None:
 
     @api.get("/v1/sync")
     async def sync() -> views.Shown:
-        return await views.sync(ledger)
+        degraded = core.status()["degraded"]
+        return await views.sync(ledger) | {"why": {part: degraded[part] for part in _KEEPS_SYNC if part in degraded}}
 
 
 def _add_acts(api: FastAPI, core: Core, languages: Sequence[str], default: str) -> None:

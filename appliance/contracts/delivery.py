@@ -10,14 +10,17 @@ from typing import Any
 
 # Delivery priorities: larger is said first. Those from PRIORITY_ALARM on may be said while somebody speaks. Besides these, words
 # have the priority of the admission they belong to (an answer to who typed: PRIORITY_UTTERANCE).
+PRIORITY_HOLD = 15
+"""That the appliance is on hold, or not any more. No answer: it is said however late, unless it is no longer so."""
 PRIORITY_ANSWER = 14
 """What answers a person who has just spoken: one sentence, and they stand there waiting for it."""
 PRIORITY_FLOOD_TOLD = 13
 """What is told of a flood."""
 PRIORITY_ANNOUNCEMENT: Mapping[str, int] = {"critical": 12, "high": 11, "medium": 10, "low": 9}
 """The first words of an alarm's turn, by alarm priority. That one is over is as urgent as a low one."""
-PRIORITY_ADVICE = 5
-"""What an alarm's turn has to say after them: advice, questions."""
+PRIORITY_ADVICE = 8
+"""What an alarm's turn has to say after them: advice, questions. After every announcement, before the answers to what was typed:
+those are on the screen already."""
 
 
 class Channel(StrEnum):
@@ -49,6 +52,8 @@ class Delivery:
 
     ``unsaid``: of how many answers that could not be said in time these words tell; 0 for all others.
 
+    ``tried_after_seq``: the newest admission when it was first begun to be said; None while nothing of it can have been heard.
+
     ``queued_mono_ns`` is of the boot ``boot_id``, ``ended_mono_ns`` of ``ended_boot_id``.
     """
 
@@ -74,3 +79,4 @@ class Delivery:
     boot_id: str = ""
     ended_mono_ns: int | None = None
     ended_boot_id: str | None = None
+    tried_after_seq: int | None = None

@@ -48,7 +48,10 @@ class ConfirmationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """An open or answered question. ``asked_seq`` orders questions; ``delivery_id`` is the delivery that asks it."""
+    """An open or answered question. ``asked_seq`` orders questions; ``delivery_id`` is the delivery that asks it.
+
+    ``asked_after_seq`` is the newest admission when it was asked: no answer up to that one can be to it.
+    """
 
     id: str
     turn_id: str
@@ -57,6 +60,7 @@ class Confirmation:
     status: ConfirmationStatus
     delivery_id: str | None
     asked_seq: int
+    asked_after_seq: int
     asked_utc: datetime
     answered_by: str | None
     answered_utc: datetime | None

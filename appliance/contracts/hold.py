@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class HoldSource(StrEnum):
-    """What holds: a person's command, or the key switch at the machine. Each lets go of its own only."""
+    """What holds: a person's command, or the key switch at the machine. Each lets go of its own only, and so does each person."""
 
     PERSON = "person"
     KEY_SWITCH = "key_switch"
@@ -16,7 +16,7 @@ class HoldSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One hold as stored; in force until its source lets go."""
+    """One hold as stored; in force until whoever holds lets go, or is let go of. ``reason`` is all that ``by`` gave so far."""
 
     source: HoldSource
     by: str

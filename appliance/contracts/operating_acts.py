@@ -39,14 +39,17 @@ class OperatingActs(Protocol):
         ...
 
     async def hold(self, reason: str, by: str) -> Facts:
-        """Carry nothing out from now on; alarms are admitted and told. Answers as :meth:`holds`; again changes nothing."""
+        """Carry nothing out from now on; alarms are admitted and told. Answers as :meth:`holds`.
+
+        Several persons may hold. Again by the same one keeps the reason too, and changes nothing else.
+        """
         ...
 
-    async def release(self, by: str) -> Facts:
-        """Let go of what a person holds. Answers as :meth:`holds`: the key switch may hold still.
+    async def release(self, by: str, *, of: str = "", everyone: bool = False) -> Facts:
+        """Let go of what ``by`` holds, or ``of``, or ``everyone``. Answers as :meth:`holds`: others or the key may hold still.
 
         Raises:
-            Refused: nothing is on hold.
+            Refused: nothing is on hold, or not by that person; the message names who holds.
         """
         ...
 
@@ -55,7 +58,7 @@ class OperatingActs(Protocol):
         ...
 
     async def undrain(self, by: str) -> Facts:
-        """Take work again. Answers as :meth:`drain`."""
+        """Take work again. Answers as :meth:`drain`, with ``was_draining``."""
         ...
 
     async def stop(self, turn_id: str, reason: str, by: str) -> Facts:

@@ -80,3 +80,18 @@ class Action:
     optional: bool
     state: ActionState
     result: Mapping[str, Any] | None
+
+    def become(self, state: ActionState, result: Mapping[str, Any] | None = None) -> Action:
+        """Return it in another state; a result it has is kept when none is given."""
+        return Action(
+            self.id,
+            self.turn_id,
+            self.position,
+            self.step_id,
+            self.tool,
+            self.arguments,
+            self.when,
+            self.optional,
+            state,
+            self.result if result is None else result,
+        )

@@ -79,6 +79,8 @@ class ToolContract:
     """All four, plus dependencies and whether a call changes the world outside the ledger.
 
     ``is_held``: refused while the appliance is on hold (R10), as everything with an effect is. ``isolation`` is where it runs.
+    ``overwrites``: the argument that names what a call replaces. Once another call about the same may have come after or beside
+    it, reading back tells nothing of this one.
     """
 
     name: str
@@ -91,6 +93,7 @@ class ToolContract:
     dependencies: tuple[str, ...] = ()
     is_held: bool = False
     isolation: Isolation = Isolation.CORE
+    overwrites: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ _UNITS = {
     "Hz": _after("赫兹"),
     "kHz": _after("千赫"),
     "rpm": ("每分钟{}转", "每分钟{}转"),
+    "l/min": _after("升每分钟"),
     "L/min": _after("升每分钟"),
     "L/h": _after("升每小时"),
     "m3/h": _after("立方米每小时"),

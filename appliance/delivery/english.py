@@ -37,6 +37,7 @@ _UNITS = {
     "Hz": _plain("hertz", "hertz"),
     "kHz": _plain("kilohertz", "kilohertz"),
     "rpm": _plain("revolution per minute", "revolutions per minute"),
+    "l/min": _plain("litre per minute", "litres per minute"),
     "L/min": _plain("litre per minute", "litres per minute"),
     "L/h": _plain("litre per hour", "litres per hour"),
     "m3/h": _plain("cubic metre per hour", "cubic metres per hour"),

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,18 @@ BACK = "storage_back"
 
 
 MEMO_FILE = "last-words.json"
-"""Beside the local API's socket, below /run."""
+
+
+def memo_file(socket: Path, data_dir: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where what was said last is remembered: beside the local API's socket, unless that is on the disk that may be the
+    trouble; then in the user's runtime folder, else in that for temporary files, with a name of this data folder's own."""
+    if not socket.is_relative_to(data_dir):
+        return socket.with_name(MEMO_FILE)
+    user = os.getuid()
+    runtime = Path(environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}")
+    folder = runtime if os.access(runtime, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    own = hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:16]
+    return folder / f"floorhand-{user}-{own}-{MEMO_FILE}"
 
 
 def trouble_topic(client_id: str) -> str:
@@ -156,7 +170,9 @@ class LastWords:
             content = {"reply": reply, "boot_id": self._clock.boot_id, "mono_ns": self._clock.monotonic_ns()}
             with contextlib.suppress(OSError):
                 self._memo.parent.mkdir(parents=True, exist_ok=True)
-                self._memo.write_text(json.dumps(content), encoding="utf-8")
+                how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC  # the folder may be everybody's
+                with os.fdopen(os.open(self._memo, how, 0o600), "w", encoding="utf-8") as memo:
+                    json.dump(content, memo)
 
     # the broker -------------------------------------------------------------------------------------------------------
     async def _publish(self, now: Trouble | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from appliance.contracts.errors import FloorhandError, Uncertain
 from appliance.contracts.interrupt import GRACE_S, STOP_WITHIN_S, Interrupt
+from appliance.execution.first_of import first_of
 from appliance.execution.turn_signal import TurnSignal
 
 log = logging.getLogger(__name__)
@@ -46,9 +47,9 @@ class Bell:
         return self._signal is not None and self._signal.is_rung
 
     @property
-    def rung(self) -> set[asyncio.Future[Any]]:
+    def rung(self) -> tuple[asyncio.Future[Any], ...]:
         """What is done as soon as there is: one future, or none when nobody can ring."""
-        return set() if self._signal is None else {self._signal.rung}
+        return () if self._signal is None else (self._signal.rung,)
 
     async def wish(self) -> Interrupt | None:
         """Return what stops the turn, or this step of it; None if it was rung for something else, or cannot be read now."""
@@ -71,7 +72,7 @@ class Calls:
 
     def is_clogged(self, name: str) -> bool:
         """Whether so many calls of this tool were given up and have not ended that another one would be in vain."""
-        return sum(each == name for each in self._given_up.values()) >= MOST_GIVEN_UP
+        return list(self._given_up.values()).count(name) >= MOST_GIVEN_UP
 
     async def within(self, name: str, work: Coroutine[Any, Any, T], bound_s: float | None, bell: Bell) -> T:
         """Return what ``work`` returns. What it returns or raises after it was told to stop counts, for less than a second.
@@ -105,8 +106,8 @@ class Calls:
         due_s = None if bound_s is None else clock() + bound_s
         while True:
             left_s = None if due_s is None else max(due_s - clock(), 0.0)
-            done, _ = await asyncio.wait({task, *bell.rung}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-            if task in done or not done:
+            await first_of((task, *bell.rung), left_s)
+            if task.done() or not bell.is_rung:
                 return None
             wish = await bell.wish()
             if wish is not None:
@@ -116,7 +117,7 @@ class Calls:
         """Cancel a task and wait for its last word; one that goes on regardless is given up."""
         task.cancel()
         try:
-            await asyncio.wait({task}, timeout=_ANSWER_WITHIN_S)
+            await first_of((task,), _ANSWER_WITHIN_S)
         finally:
             if not task.done():
                 self._give_up(name, task)

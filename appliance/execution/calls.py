@@ -16,13 +16,13 @@ def surroundings(turn: Turn) -> dict[str, Any]:
     return {**turn.context, "turn": facts}
 
 
-def known_to(turn: Turn, earlier: Iterable[Action]) -> dict[str, Any]:
-    """Return what templates of a step may name: the surroundings, and ``steps`` with the results of those before it."""
-    return {**surroundings(turn), "steps": {a.step_id: a.result for a in earlier if a.result is not None}}
+def known_to(around: Mapping[str, Any], earlier: Iterable[Action]) -> dict[str, Any]:
+    """Return what templates of a step may name: its surroundings, and ``steps`` with the results of those before it."""
+    return {**around, "steps": {a.step_id: a.result for a in earlier if a.result is not None}}
 
 
-def call_of(turn: Turn, action: Action, arguments: Mapping[str, Any]) -> ToolCall:
-    """Return the call of an action with its resolved arguments."""
+def call_of(turn: Turn, action: Action, arguments: Mapping[str, Any], around: Mapping[str, Any] | None = None) -> ToolCall:
+    """Return the call of an action with its resolved arguments. ``around``: the turn's surroundings, if they are at hand."""
     return ToolCall(
         tool=action.tool,
         arguments=arguments,
@@ -31,5 +31,5 @@ def call_of(turn: Turn, action: Action, arguments: Mapping[str, Any]) -> ToolCal
         action_id=action.id,
         lane=turn.lane,
         language=turn.language,
-        context=surroundings(turn),
+        context=surroundings(turn) if around is None else around,
     )

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from appliance.contracts.errors import FloorhandError
+from appliance.execution.first_of import first_of
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ async def carry_through(work: Awaitable[T]) -> T:
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
-            await asyncio.wait({task})
+            await first_of((task,))
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:

@@ -5,7 +5,7 @@ on disk together or not at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from appliance.contracts.clock import Clock, IdSource
@@ -18,6 +18,7 @@ from appliance.contracts.tool import Record, ToolResult
 from appliance.contracts.turn import Turn
 from appliance.execution.results import stored
 from appliance.execution.urgency import urgency_of
+from appliance.foundation.moment import Moment
 from appliance.store import actions, deliveries, effects, interrupts, leases, operations
 
 T = TypeVar("T")
@@ -30,20 +31,23 @@ CHECKING, GIVEN_UP = "checking", "given up"
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """A sentence to queue in the same transaction, for the turn it belongs to."""
+    """A sentence to queue in the same transaction, for the turn it belongs to. ``tells_effect``: it is the last word on what
+    became of an effect, and said whatever becomes of the turn."""
 
     turn: Turn
     text: str
+    tells_effect: bool = False
 
 
 class Page:
-    """One open transaction. ``said`` tells whether words were queued; ``afterwards`` is called, in order, once it is on disk."""
+    """One open transaction, all of it at one moment. ``said`` tells whether words were queued; ``afterwards`` is called, in
+    order, once it is on disk."""
 
     def __init__(self, tx: Transaction, clock: Clock, ids: IdSource, epoch: int) -> None:
         self.tx = tx
         self.said = False
         self.afterwards: list[Callable[[], None]] = []
-        self._clock = clock
+        self._clock = Moment(clock)
         self._ids = ids
         self._epoch = epoch
 
@@ -52,8 +56,8 @@ class Page:
     ) -> Action:
         """Set the action's state, and say something about it."""
         actions.change(self.tx, action.id, state, result)
-        self._say(saying)
-        return replace(action, state=state, result=action.result if result is None else result)
+        self.say(saying)
+        return action.become(state, result)
 
     def require_lease(self, turn_id: str) -> None:
         """Check that the turn may still work. Raises Refused: its lease is lost (R3)."""
@@ -130,10 +134,11 @@ class Page:
         effect = effects.of_action(self.tx, action.id)
         return effect is not None and effect.status in effects.SETTLED
 
-    def _say(self, saying: Saying | None) -> None:
+    def say(self, saying: Saying | None) -> None:
+        """Queue a sentence, if there is one."""
         if saying is None:
             return
-        deliveries.queue(
+        queued = deliveries.queue(
             self.tx,
             self._clock,
             self._ids,
@@ -142,6 +147,8 @@ class Page:
             text=saying.text,
             priority=urgency_of(saying.turn.context, is_first=not deliveries.has_words(self.tx, saying.turn.id)),
         )
+        if saying.tells_effect:
+            deliveries.keep(self.tx, queued.id)
         self.said = True
 
 

@@ -35,7 +35,7 @@ class Sentences:
     def step_failed(self, result: ToolResult) -> str:
         """Say that a step the turn needs was not done, and why."""
         if result.error_code == ON_HOLD:
-            return self._held(result.value)
+            return self.on_hold(result.value)
         name = _FAILED.get(result.error_code, "failed_refused")
         return self._wording.reply(name, self._language, why=result.error)
 
@@ -59,12 +59,16 @@ class Sentences:
         """Say that something was stopped that may have happened already, and that a person has to look."""
         return self._about("effect_stopped", tool, arguments)
 
-    def _held(self, hold: Mapping[str, Any]) -> str:
-        """Say that the appliance is on hold, by whom, and why if that is known."""
+    def effect_done(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Say that something had been done when the work that would have told of it ended."""
+        return self._about("effect_done", tool, arguments)
+
+    def on_hold(self, hold: Mapping[str, Any]) -> str:
+        """Say that the appliance is on hold, by whom, and why if that is known. ``hold``: ``source``, ``by``, ``reason``."""
         is_key = hold["source"] == HoldSource.KEY_SWITCH
         who = self._wording.reply("the_key_switch", self._language) if is_key else hold["by"]
-        name = "failed_held_why" if hold["reason"] else "failed_held"
-        return self._wording.reply(name, self._language, who=who, why=hold["reason"])
+        why = str(hold["reason"]).rstrip(" .。")
+        return self._wording.reply("failed_held_why" if why else "failed_held", self._language, who=who, why=why)
 
     def _about(self, reply: str, tool: str, arguments: Mapping[str, Any]) -> str:
         """Name the effect by its ``what`` argument, else by the tool's own reply ``what_<tool>``, else by the tool's name."""

@@ -12,11 +12,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from appliance.contracts.errors import FloorhandError, ToolValidationError, Unavailable
+from appliance.contracts.store import Transaction
 from appliance.contracts.tool import EffectDisposition, ToolCall, ToolResult, VerifiableTool
 from appliance.execution.calling import Bell, Calls
 from appliance.execution.results import TIMEOUT, failure, failure_of, plain, success
 from appliance.execution.toolbox import AnyTool, Toolbox, bound_s, is_verifiable
 from appliance.foundation.backoff import delays_s
+from appliance.store import effects
 
 PATIENCE_S = 60.0  # a restarted core finds its field bus within seconds; a person should not wait longer than this
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.25, 8.0
@@ -30,6 +32,14 @@ def verify_waits() -> Iterator[float]:
         if waited_s > PATIENCE_S:
             return
         yield pause_s
+
+
+def believed(tx: Transaction, tool: AnyTool, action_id: str, found: ToolResult) -> ToolResult:
+    """Return what checking found, or that it is unknown because something else may have been written over it since."""
+    argument = tool.contract.overwrites
+    if argument and found.disposition is not EffectDisposition.UNKNOWN and effects.is_overwritten(tx, action_id, argument):
+        return failure("uncertain", f"another call of {tool.contract.name} came in between", EffectDisposition.UNKNOWN)
+    return found
 
 
 class Settling:

@@ -22,17 +22,19 @@ from appliance.contracts.plan import Action, ActionState
 from appliance.contracts.ports import Wording
 from appliance.contracts.tool import EffectDisposition, LedgerTool, Tool, ToolCall, ToolContract, ToolResult
 from appliance.contracts.turn import Turn
-from appliance.execution.calls import call_of, known_to
+from appliance.execution.calls import call_of, known_to, surroundings
 from appliance.execution.conditions import holds
 from appliance.execution.journal import ANNOUNCED, CHECKING, GIVEN_UP, Page, Saying
 from appliance.execution.results import failure, failure_of, stored, success
 from appliance.execution.sentences import ON_HOLD, Sentences
+from appliance.execution.settling import believed
 from appliance.execution.stops import CANCELLED, STOPPED, code_of, result_of, whose
 from appliance.execution.telemetry import CallLog
 from appliance.execution.templates import render
 from appliance.execution.toolbox import Toolbox, is_ledger_tool, is_outside_tool, record_of
 from appliance.execution.tools.ask import Ask
-from appliance.store import actions, confirmations, effects
+from appliance.execution.untold import DELIVERY, untold
+from appliance.store import actions, confirmations, deliveries, effects
 from appliance.store import holds as hold_rows
 from appliance.store.savepoints import savepoint
 from appliance.store.step_names import named_in
@@ -119,6 +121,7 @@ class Stretches:
             return Reached(tuple(steps), position, RunOutcome("stopped", "", stop.cause, stop.by, stop.reason))
         while position < len(steps):
             step = steps[position]
+            is_new = is_fresh or not _has_ended(step, is_fresh)
             if not _has_ended(step, is_fresh):
                 if way.steered and step.state is ActionState.PENDING:
                     return Reached(tuple(steps), position, RunOutcome("steered"))
@@ -130,6 +133,8 @@ class Stretches:
                 steps[position] = reached
             outcome = _outcome_of(steps[position])
             if outcome is not None:
+                if outcome.kind == "failed" and is_new:
+                    self._tell_done(page, turn, steps[:position])
                 return Reached(tuple(steps), position, outcome)
             position, is_fresh = position + 1, False
         for wish in wishes:  # it came too late: everything had been done
@@ -159,18 +164,20 @@ class Stretches:
                 why = failure(CANCELLED, f"it needs {missing}, which was cancelled", _NONE)
                 return page.change(action, ActionState.SKIPPED, stored(why))
             tool = self._toolbox.find(action.tool)
-            known = known_to(turn, earlier)
-            rendered = render(action.arguments, known, lambda value: self._wording.spoken(value, turn.language))
+            around = surroundings(turn)
+            rendered = render(
+                action.arguments, known_to(around, earlier), lambda value: self._wording.spoken(value, turn.language)
+            )
             arguments = self._toolbox.check_arguments(action.tool, rendered)
         except Malformed as error:
             return self.failed(page, turn, action, failure_of(error, _NONE))
-        call = call_of(turn, action, arguments.model_dump(mode="json"))
+        call = call_of(turn, action, arguments.model_dump(mode="json"), around)
         call_log = CallLog(tool.contract, call, self._clock)
         held = _held(page, tool.contract)
         if held is not None:
             return self.failed(page, turn, action, held, call_log)
         if is_ledger_tool(tool):
-            return self._in_ledger(page, turn, action, tool, arguments, call, call_log)
+            return self._in_ledger(page, turn, action, tool, arguments, call, call_log, earlier)
         assert is_outside_tool(tool)  # the toolbox loads nothing else
         return self._begin(page, turn, Begun(action, tool, call, arguments, call_log), way)
 
@@ -189,7 +196,15 @@ class Stretches:
                 assert_never(question.status)
 
     def _in_ledger(
-        self, page: Page, turn: Turn, action: Action, tool: LedgerTool, arguments: BaseModel, call: ToolCall, call_log: CallLog
+        self,
+        page: Page,
+        turn: Turn,
+        action: Action,
+        tool: LedgerTool,
+        arguments: BaseModel,
+        call: ToolCall,
+        call_log: CallLog,
+        earlier: Sequence[Action],
     ) -> Action:
         """Do the tool's rows and the action's end together."""
         page.afterwards.append(call_log.started)
@@ -203,6 +218,8 @@ class Stretches:
         except FloorhandError as error:
             return self.failed(page, turn, action, failure_of(error, _NONE), call_log)
         page.afterwards.append(lambda: call_log.ended(success({}, _NONE)))
+        if DELIVERY in value and state is ActionState.DONE and untold(page.tx, earlier):
+            deliveries.keep(page.tx, str(value[DELIVERY]))  # the turn's own words on what was done
         page.said = True  # the tool may have queued words
         return ended
 
@@ -213,8 +230,6 @@ class Stretches:
             why = failure("unavailable", f"earlier calls of {action.tool} have not ended", _NONE)
             return self.failed(page, turn, action, why, begun.call_log)
         try:
-            if contract.has_effect or contract.is_held:
-                hold_rows.require_none(page.tx)
             if contract.has_effect:
                 page.require_lease(turn.id)
         except Refused as error:
@@ -255,22 +270,25 @@ class Stretches:
     def settled(self, page: Page, turn: Turn, unsure: Unsure, found: ToolResult) -> Action:
         """Record and say what checking found."""
         action, call, sentences = unsure.action, unsure.call, Sentences(self._wording, turn.language)
+        if found.disposition is not _UNKNOWN:
+            found = believed(page.tx, self._toolbox.find(action.tool), action.id, found)
         match found.disposition:
             case EffectDisposition.APPLIED:
-                saying = Saying(turn, sentences.effect_applied(action.tool, call.arguments))
+                saying = Saying(turn, sentences.effect_applied(action.tool, call.arguments), tells_effect=True)
                 record = record_of(self._toolbox.find(action.tool), call, found.value)
                 return page.conclude(action, EffectStatus.APPLIED, found, by="verify", saying=saying, record=record)
             case EffectDisposition.NONE:
-                saying = Saying(turn, sentences.effect_not_applied(action.tool, call.arguments))
+                saying = Saying(turn, sentences.effect_not_applied(action.tool, call.arguments), tells_effect=True)
                 return page.conclude(action, EffectStatus.NONE, found, by="verify", saying=saying)
             case EffectDisposition.UNKNOWN:
-                saying = Saying(turn, sentences.effect_still_unknown(action.tool, call.arguments))
+                saying = Saying(turn, sentences.effect_still_unknown(action.tool, call.arguments), tells_effect=True)
                 return page.unknown(action, found, GIVEN_UP, saying)
 
     # stops ----------------------------------------------------------------------------------------------------------
     def _stopped(self, page: Page, turn: Turn, steps: Sequence[Action], stop: Interrupt) -> list[Action]:
         """End what is under way and skip what has not begun."""
         page.obeyed(stop)
+        self._tell_done(page, turn, steps)
         ended = []
         for step in steps:
             if not _has_ended(step, is_fresh=False):
@@ -283,8 +301,15 @@ class Stretches:
         """Skip a step because somebody wants it; one with an effect that may have happened is unknown, and that is said."""
         if effect is None or effect.status in effects.SETTLED:
             return page.change(action, ActionState.SKIPPED, stored(result_of(wish, _NONE)))
-        saying = Saying(turn, Sentences(self._wording, turn.language).effect_stopped(action.tool, effect.arguments))
+        text = Sentences(self._wording, turn.language).effect_stopped(action.tool, effect.arguments)
+        saying = Saying(turn, text, tells_effect=True)
         return page.unknown(action, result_of(wish, _UNKNOWN), GIVEN_UP, saying)
+
+    def _tell_done(self, page: Page, turn: Turn, steps: Sequence[Action]) -> None:
+        """Say which effects have happened that the steps which are not done any more would have told of."""
+        sentences = Sentences(self._wording, turn.language)
+        for effect in untold(page.tx, steps):
+            page.say(Saying(turn, sentences.effect_done(effect.tool, effect.arguments), tells_effect=True))
 
     # common ---------------------------------------------------------------------------------------------------------
     def failed(self, page: Page, turn: Turn, action: Action, result: ToolResult, call_log: CallLog | None = None) -> Action:

@@ -73,7 +73,8 @@ def _rendered(value: Any, known: Mapping[str, Any], worded: Callable[[Any], str]
 
 
 def _filled(text: str, known: Mapping[str, Any], worded: Callable[[Any], str]) -> Any:
-    whole = _WHOLE.fullmatch(text)
+    has_braces = "{" in text or "}" in text  # most texts have none
+    whole = _WHOLE.fullmatch(text) if has_braces else None
     if whole:
         return look_up(whole[1], known)
 
@@ -86,7 +87,7 @@ def _filled(text: str, known: Mapping[str, Any], worded: Callable[[Any], str]) -
             case _:
                 return worded(look_up(found[1], known))
 
-    filled = _PIECE.sub(piece, text)
+    filled = _PIECE.sub(piece, text) if has_braces else text
     if len(filled) > LONGEST_TEXT:
         raise Malformed(f"a text grew to {len(filled)} characters; at most {LONGEST_TEXT} are allowed", text=text[:80])
     return filled

@@ -1,4 +1,4 @@
-"""How urgent a turn's words are: an answer to who has just spoken, floods, alarms by their priority, everything else, advice."""
+"""How urgent a turn's words are: an answer to who has just spoken, floods, alarms by their priority, advice, everything else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def urgency_of(context: Mapping[str, Any], *, is_first: bool) -> int:
     """Return the delivery priority of a turn's sentence; ``is_first``: the turn has said nothing yet.
 
     Who spoke, or answered a question, hears what came of it after the sentence being said; an alarm waits that one sentence. The
-    first words of an alarm's turn announce it, or its end; what else it has to say waits until every alarm is announced.
+    first words of an alarm's turn announce it, or its end; what else it has to say waits until every alarm is announced, and for
+    nothing that was typed.
     """
     if context.get("by") == "voice" or context.get("answers"):
         return PRIORITY_ANSWER

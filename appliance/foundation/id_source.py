@@ -8,6 +8,11 @@ import threading
 from appliance.contracts.clock import Clock
 
 
+def request_key() -> str:
+    """Return a name for one request, so that it can be sent again and is done once. Unique anywhere: any client may make one."""
+    return secrets.token_hex(8)
+
+
 class SystemIds:
     """Ids ``prefix_<48-bit ms time><32-bit random>`` in hex: sortable by creation, unique on one appliance."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 _ADJTIMEX_BUFFER_BYTES = 256  # struct timex is 208 bytes on 64-bit Linux (linux/timex.h); the rest is slack
 _TIME_ERROR = 5  # adjtimex(2): clock not synchronized
+_TIMESYNC_MARK = Path("/run/systemd/timesync/synchronized")  # systemd-timesyncd(8) makes it once time came from a server
 
 
 class SystemClock:
@@ -25,9 +26,9 @@ class SystemClock:
 
     @property
     def is_synced(self) -> bool:
-        """Ask the kernel whether something disciplines wall time (adjtimex is not TIME_ERROR)."""
-        adjtimex = _adjtimex()
-        return adjtimex is not None and 0 <= adjtimex(_question) < _TIME_ERROR
+        """Ask the kernel whether something disciplines wall time; where it may not be asked, see whether timesyncd says so."""
+        state = kernel_clock_state()
+        return _TIMESYNC_MARK.exists() if state is None else state < _TIME_ERROR
 
     def utc(self) -> datetime:
         """Wall time, timezone-aware UTC."""
@@ -36,6 +37,13 @@ class SystemClock:
     def monotonic_ns(self) -> int:
         """CLOCK_MONOTONIC in ns."""
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def kernel_clock_state() -> int | None:
+    """Return adjtimex(2)'s state of the clock (5: not synchronised), None when it may not or cannot be asked."""
+    adjtimex = _adjtimex()
+    state = -1 if adjtimex is None else adjtimex(_question)
+    return None if state < 0 else state
 
 
 # All zeros: nothing is set, so that the answer, which is written over it, is all zeros where it asks to set something.

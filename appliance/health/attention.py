@@ -1,7 +1,7 @@
 """Keeps since when each part is degraded, and says once of one that stays so for two hours that somebody should look (R8).
 
-In: changes of :class:`Degraded`. Out: one sentence, one message and one line in the log a part; ``needs_attention`` in status.
-One timer a degraded part; nothing is looked at in between.
+In: changes of :class:`Degraded`. Out: one sentence, one message and one line in the log a part (of :data:`AT_ONCE` a message at
+once as well); ``needs_attention`` in status. One timer a degraded part; nothing is looked at in between.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from appliance.store import deliveries
 log = logging.getLogger(__name__)
 
 AFTER_S = 2 * 3600.0  # requirements R8
+AT_ONCE = frozenset({"sync"})
+"""Parts of which a message is sent at once as well: whoever reads messages can mend them, and nobody at the machine."""
 _PRIORITY = 4  # nobody at the machine waits for this
 _MESSAGE_PRIORITY = 9  # that of alarm changes: messages of one priority keep their order
 
@@ -59,6 +61,7 @@ class Attention:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._due: asyncio.Queue[str] = asyncio.Queue()
         self._asked: set[str] = set()
+        self._told: set[str] = set()
         degraded.listeners.append(self._note)
 
     def degraded_s(self) -> dict[str, float]:
@@ -86,6 +89,7 @@ class Attention:
         if not why:
             self._since_mono_ns.pop(part, None)
             self._asked.discard(part)
+            self._told.discard(part)
             if (timer := self._timers.pop(part, None)) is not None:
                 timer.cancel()
         elif part not in self._since_mono_ns:  # else it is degraded for another reason now, and was before
@@ -93,9 +97,13 @@ class Attention:
             self._start(part)
 
     def _start(self, part: str) -> None:
-        left_s = self._after_s - (self._clock.monotonic_ns() - self._since_mono_ns[part]) / 1e9
+        waits_s = 0.0 if self._is_to_tell(part) else self._after_s
+        left_s = waits_s - (self._clock.monotonic_ns() - self._since_mono_ns[part]) / 1e9
         if part not in self._asked and part not in self._timers:
             self._timers[part] = asyncio.get_running_loop().call_later(max(0.0, left_s), self._ring, part)
+
+    def _is_to_tell(self, part: str) -> bool:
+        return part in AT_ONCE - self._told
 
     def _ring(self, part: str) -> None:
         self._timers.pop(part, None)
@@ -108,17 +116,23 @@ class Attention:
         lost = self._wording.reply(self._sentences.get(part.partition(":")[0], "part_degraded"), self._language)
         text = self._wording.reply("needs_attention", self._language, what=lost)
         at = self._clock.utc().isoformat(timespec="milliseconds")
+        in_words = not self._is_to_tell(part)
         payload: dict[str, Any] = {"part": part, "why": why, "degraded_s": self.degraded_s().get(part, 0.0), "at": at}
 
         def queue(tx: Transaction) -> None:
-            deliveries.queue(
-                tx, self._clock, self._ids, turn_id=None, language=self._language, text=text, priority=_PRIORITY
-            )  # fmt: skip
+            if in_words:
+                deliveries.queue(
+                    tx, self._clock, self._ids, turn_id=None, language=self._language, text=text, priority=_PRIORITY
+                )  # fmt: skip
             deliveries.queue_message(
                 tx, self._clock, self._ids, turn_id=None, topic=self._topic, payload=payload, priority=_MESSAGE_PRIORITY
             )  # fmt: skip
 
         await self._ledger.transaction(queue)
-        self._asked.add(part)
+        if in_words:
+            self._asked.add(part)
+        else:
+            self._told.add(part)
+            self._start(part)
         log.error("attention.needed", extra={"part": part, "why": why})
         self._queued()

@@ -24,6 +24,11 @@ from appliance.store import audit
 log = logging.getLogger(__name__)
 
 PART, BEHIND_PART = "clock", "clock_behind"
+UNDISCIPLINED = "nothing sets the clock: times may be wrong, their order and durations are not"
+CANNOT_ASK = (
+    "it cannot be told whether anything sets the clock: the kernel does not answer adjtimex to this service"
+    " (its unit needs `ProtectClock=no` and `SystemCallFilter=adjtimex clock_adjtime`)"
+)
 _LOOK_EVERY_S = 60.0  # nothing tells when a clock becomes disciplined, and where the kernel tells no steps they are found so
 _STEP_S = 1.0  # below: a process that was held up between two readings; nobody cares for less
 _BEHIND_S = 60.0  # a restart takes less, and so much may have been written ahead by a clock that was then corrected
@@ -41,12 +46,21 @@ class ClockWatch:
     """Service that watches. ``listeners`` are called on the event loop after a step or a change of discipline."""
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, degraded: Degraded, steps: Steps, *, look_every_s: float = _LOOK_EVERY_S
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        degraded: Degraded,
+        steps: Steps,
+        *,
+        can_ask: Callable[[], bool] = lambda: True,
+        look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
+        """``can_ask`` says whether the kernel answers at all: one that cannot be asked has another cure than one nobody sets."""
         self._ledger = ledger
         self._clock = clock
         self._degraded = degraded
         self._steps = steps
+        self._can_ask = can_ask
         self._look_every_s = look_every_s
         self._offset_s, self._mono_ns = self._read()
         self._is_synced = clock.is_synced
@@ -118,7 +132,7 @@ class ClockWatch:
         if self._is_synced:
             self._degraded.clear(PART)
         else:
-            self._degraded.mark(PART, "nothing sets the clock: times may be wrong, their order and durations are not")
+            self._degraded.mark(PART, UNDISCIPLINED if self._can_ask() else CANNOT_ASK)
         now, latest = self._clock.utc(), self._latest or {}
         # A clock that is disciplined now is believed before one that was not when the record was made.
         believed = [at for was_synced, at in latest.items() if was_synced or not self._is_synced]

@@ -28,9 +28,12 @@ _ANSWER_S = 3.0  # a link on the same site answers within milliseconds; this bou
 _SEE_JOURNAL = "See the journal: journalctl -u floorhand | grep {part}"
 _CURES = {
     "audit": "See what it names: floorhand audit verify. Keep a copy of the data folder as it is; nothing mends it.",
-    "clock": "Enable systemd-timesyncd or chrony; see `timedatectl`.",
+    "clock": "Enable systemd-timesyncd or chrony, see `timedatectl`; or, if it cannot be told, put the shipped unit file back.",
     "clock_behind": "Set the clock: `timedatectl`, or give it a network with NTP. Records keep their order meanwhile.",
+    "identity": "See `floorhand ledger show` and docs/operations.md, Copies and restored cards.",
+    "sync": "See `floorhand sync status` and docs/operations.md, Copies and restored cards.",
 }
+_SILENT = "silent"  # in the status of a service that holds its socket and does not answer: why not
 _ALSA_PCM = Path("/proc/asound/pcm")
 
 
@@ -77,7 +80,7 @@ def examine(subject: Subject, clock: Clock) -> list[Finding]:
         lambda: _coordinator(subject.coordinator_url),
         lambda: _clock(clock),
         lambda: _service(subject.socket, status),
-        lambda: _database(subject.database, is_running=status is not None),
+        lambda: _database(subject.database, status),
     ]
     return [finding for check in checks for finding in check()]
 
@@ -99,7 +102,7 @@ def _data_dir(folder: Path, *, is_running: bool) -> Iterator[Finding]:
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
         if is_running:
-            yield Finding("data_dir", True, f"{folder} is written by the running service")
+            yield Finding("data_dir", True, f"{folder} belongs to the service that runs")
         else:
             with tempfile.TemporaryFile(dir=there):
                 yield Finding("data_dir", True, f"{folder} can be written" if there == folder else f"{folder} will be made")
@@ -166,6 +169,10 @@ def _service(path: Path, status: dict[str, Any] | None) -> Iterator[Finding]:
     if status is None:
         yield Finding("service", False, f"nothing answers at {path}", "Start it: systemctl start floorhand, or floorhand run")
         return
+    if _SILENT in status:
+        cure = "If it does not answer a minute later: systemctl restart floorhand; the journal says what it did last."
+        yield Finding("service", False, f"runs and does not answer at {path}: {status[_SILENT]}", cure)
+        return
     ready = bool(status.get("ready"))
     yield Finding("service", ready, "running" if ready else "running, not ready yet", "" if ready else "Give it a minute.")
     for part, why in status.get("degraded", {}).items():
@@ -173,7 +180,8 @@ def _service(path: Path, status: dict[str, Any] | None) -> Iterator[Finding]:
         yield Finding(f"service.{part}", False, f"{why}{urgent}", _CURES.get(part, _SEE_JOURNAL.format(part=part)))
     for hold in status.get("hold", {}).get("holds", ()):
         who = "the key switch" if hold["source"] == "key_switch" else hold["by"]
-        cure = "Turn the key back." if hold["source"] == "key_switch" else "When it is safe: floorhand release"
+        release = f"When it is safe: floorhand release, as {who}; or floorhand release --for '{who}'"
+        cure = "Turn the key back." if hold["source"] == "key_switch" else release
         yield Finding(
             "service.hold", False, f"on hold by {who} since {hold['since']}: {hold['reason'] or 'no reason given'}", cure
         )
@@ -181,8 +189,11 @@ def _service(path: Path, status: dict[str, Any] | None) -> Iterator[Finding]:
         yield Finding("service.drain", False, "draining: nothing new is taken", "floorhand drain --undo, or restart it")
 
 
-def _database(path: Path, *, is_running: bool) -> Iterator[Finding]:
-    if is_running:
+def _database(path: Path, status: dict[str, Any] | None) -> Iterator[Finding]:
+    if status is not None and _SILENT in status:
+        cure = "Have the service answer, or stop it and look again: systemctl stop floorhand"
+        yield Finding("database", False, "held by a service that does not answer: nobody can tell how it is", cure)
+    elif status is not None:
         yield Finding("database", True, "open in the running service, which watches it")
     elif not path.exists():
         yield Finding("database", True, "will be made at the first start")
@@ -193,16 +204,21 @@ def _database(path: Path, *, is_running: bool) -> Iterator[Finding]:
 
 
 def _service_status(path: Path) -> dict[str, Any] | None:
-    """Return the running service's health, None when no service answers."""
-    if isinstance(refusal_of(path), FileNotFoundError | ConnectionRefusedError):
-        return None
+    """Return the running service's health, None when there is none; ``_SILENT`` says why one that is there tells nothing."""
+    match refusal_of(path):
+        case FileNotFoundError() | ConnectionRefusedError():
+            return None
+        case PermissionError():
+            return {_SILENT: "this user may not ask it"}
     try:
         transport = httpx.HTTPTransport(uds=str(path))
         with httpx.Client(transport=transport, base_url="http://floorhand", timeout=_ANSWER_S) as http:
             answer: dict[str, Any] = http.get("/v1/health").json()
             return answer
-    except (httpx.HTTPError, ValueError):
-        return {"ready": False}  # something holds the socket and does not answer in time: it is running, not well
+    except httpx.TimeoutException:
+        return {_SILENT: f"nothing came within {_ANSWER_S:g} s"}
+    except (httpx.HTTPError, ValueError) as error:
+        return {_SILENT: str(error) or type(error).__name__}
 
 
 def _lines(path: Path) -> list[str]:

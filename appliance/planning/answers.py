@@ -186,6 +186,11 @@ def _what_pending(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) ->
     return (say(tongue.reply("pending_questions", questions=_literal(" ".join(questions)))),)
 
 
+def _asked_somebody_else(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    who = str(intent.slots["who"]) or tongue.reply("who_is_at_the_machine")
+    return (say(_literal(tongue.reply("asked_somebody_else", who=who, question=str(intent.slots["question"])))),)
+
+
 # the work itself -------------------------------------------------------------------------------------------------------
 def _stop(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
     """The word alone may be meant for a machine, which is said first; our own work and words end as well."""
@@ -245,6 +250,7 @@ _ANSWERS: Mapping[str, Answer] = {
     "deny": _fixed("nothing_pending"),
     "not_understood": _fixed("not_understood"),
     "nothing_pending": _fixed("nothing_pending"),
+    "asked_somebody_else": _asked_somebody_else,
     "which_one": _fixed("which_one"),
     "asked_too_long_ago": _fixed("asked_too_long_ago"),
     "needs_keyword": _fixed("needs_keyword"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from appliance.contracts.admission import Admission, AdmissionStatus
+from appliance.contracts.admission import Admission, AdmissionStatus, Outcome
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.plan import Action, Intent, Plan
 from appliance.contracts.store import Transaction
@@ -50,9 +50,11 @@ class Joins:
 
         return await self._writer.write_turn(work)
 
-    async def redirect(self, turn_id: str, admission: Admission, intent: Intent, heard: Mapping[str, Any]) -> Turn:
+    async def redirect(
+        self, turn_id: str, admission: Admission, intent: Intent, heard: Mapping[str, Any], also: Callable[[Transaction], None]
+    ) -> Turn:
         """Let the turn be about something else: what it has not begun is skipped, what it has not said is not said, and it is in
-        PLANNING again.
+        PLANNING again. ``also`` says what it has done that nobody was told of.
 
         Raises:
             Refused: the admission is not queued any more.
@@ -64,6 +66,7 @@ class Joins:
             admissions.take_up(tx, self._clock, admission.id, self._writer.epoch, turn_id)
             actions.skip_rest(tx, turn_id, {"redirected": admission.id})
             deliveries.supersede(tx, self._clock, turn_id)
+            also(tx)
             context = {
                 "slots": dict(intent.slots),
                 "said": intent.text,
@@ -78,12 +81,13 @@ class Joins:
         return await self._writer.write_turn(work)
 
     async def answer_beside(self, turn_id: str, admission: Admission, also: Callable[[Transaction], None]) -> None:
-        """Take up an input that changes nothing about the turn; ``also`` says why. If it is not queued any more, do nothing."""
+        """End an input that changes nothing about the turn, as refused; ``also`` says why. If it is not queued any more, do
+        nothing."""
 
         def work(tx: Transaction) -> None:
             if admissions.by_id(tx, admission.id).status is not AdmissionStatus.QUEUED:
                 return
-            admissions.take_up(tx, self._clock, admission.id, self._writer.epoch, turn_id)
+            admissions.take_up(tx, self._clock, admission.id, self._writer.epoch, turn_id, Outcome.REFUSED)
             also(tx)
 
         await self._writer.write(work)

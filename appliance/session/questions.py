@@ -1,9 +1,17 @@
 """Which open question an answer belongs to (V4). A yes must never go to a question the person did not mean.
 
-In: a ``confirm`` or ``deny`` and the admission that carried it. Out: the question, or the reply that says why there is none.
+An answer may wait: in a busy lane, while the appliance drains, over a restart. It is to a question that had been asked, and was
+open, when it was admitted; whether it was fresh is counted to then. What is asked or closed while it waits changes
+only that there is nothing to answer any more.
+
+It is to what its own speaker was asked, or to an alarm's question, which anybody may answer; never to another person's.
+
+In: a ``confirm`` or ``deny`` and the admission that carried it. Out: the question, or what says why there is none.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from appliance.contracts.admission import Admission, Door
 from appliance.contracts.clock import Clock
@@ -11,9 +19,12 @@ from appliance.contracts.delivery import DeliveryStatus
 from appliance.contracts.effect import Confirmation, ConfirmationStatus
 from appliance.contracts.plan import Intent
 from appliance.contracts.store import Ledger, Transaction
-from appliance.store import actions, confirmations, deliveries
+from appliance.store import actions, confirmations, deliveries, turns
 
 _JUST_ASKED_S = 120.0  # a "yes" belongs to what was asked last for this long; after that it may be meant for anything
+_CONTROL = "control:"  # the doors' prefix of the lane in which a speaker's interjections are led
+_ALARMS = "asset:"  # lanes of alarms and floods: what is asked there is nobody's own
+_TYPED = "console:"  # lanes of named persons
 
 
 class Questions:
@@ -23,62 +34,105 @@ class Questions:
         self._ledger = ledger
         self._clock = clock
 
-    async def meant_by(self, intent: Intent, admission: Admission) -> Confirmation | str:
-        """Return the question this answer belongs to, or the name of the reply that says why there is none."""
+    async def meant_by(self, intent: Intent, admission: Admission) -> Confirmation | Intent:
+        """Return the question this answer belongs to, or the intent of the reply that says why there is none."""
 
         def look(tx: Transaction) -> Confirmation | str:
-            heard = [(at, q) for q in confirmations.pending(tx) if (at := self._heard_at(tx, q, admission)) is not None]
+            asked = _answerable(tx, admission)
+            heard = [(at, q) for q in asked if (at := _heard_at(tx, q, admission)) is not None]
             if not heard:
                 return "nothing_pending"
             _, last = max(heard, key=lambda pair: (pair[0], pair[1].asked_seq))
+            if last.status is not ConfirmationStatus.PENDING:
+                return "nothing_pending"  # closed while the answer waited: it goes to no other
             needs_keyword = _needs_keyword(tx, last)
-            if not self._was_just_asked(tx, last, admission):
+            if not _was_just_asked(tx, last, admission):
                 if len(heard) > 1:
                     return "which_one"
                 if needs_keyword and intent.name == "confirm":
                     return "asked_too_long_ago"  # a write is never carried out on a yes that may be meant for something else
+            if intent.name == "confirm" and needs_keyword and admission.boot_id != self._clock.boot_id:
+                return "asked_too_long_ago"  # nor on one that waited while the power was off: nobody knows for how long
             if intent.name == "confirm" and not intent.slots.get("keyword") and needs_keyword:
                 return "needs_keyword"
             return last
 
-        return await self._ledger.transaction(look)
+        def verdict(tx: Transaction) -> Confirmation | Intent:
+            found = look(tx)
+            if isinstance(found, Confirmation):
+                return found
+            others = {} if _answerable(tx, admission) else _asked_of_others(tx, admission)
+            return replace(intent, name="asked_somebody_else" if others else found, slots=others)
+
+        return await self._ledger.transaction(verdict)
 
     async def is_open(self, question: Confirmation) -> bool:
         """Whether nobody has closed the question meanwhile."""
         asked = await self._ledger.transaction(lambda tx: confirmations.by_id(tx, question.id))
         return asked.status is ConfirmationStatus.PENDING
 
-    def _heard_at(self, tx: Transaction, question: Confirmation, answer: Admission) -> int | None:
-        """Return when the question sounded, for ordering; None when the answer cannot be to it.
 
-        A voice answers only what had sounded before it fell silent, and what sounded last: speech is said by priority, so that
-        is not always what was asked last. What is typed answers what was asked last.
-        """
-        if answer.door is not Door.VOICE or question.delivery_id is None:
-            return 0
-        asked = deliveries.load(tx, question.delivery_id)
-        if asked.first_audio_mono_ns is None:
-            was_said = asked.may_be_repeat or asked.status in (DeliveryStatus.DELIVERED, DeliveryStatus.FAILED)
-            return 0 if was_said else None
-        spoke_mono_ns = int(answer.payload["speech_ended_mono_ns"])
-        if spoke_mono_ns < asked.first_audio_mono_ns <= self._clock.monotonic_ns():
-            return None
-        # A first sound in the future is one of an earlier boot, long before this answer.
-        return asked.first_audio_mono_ns if asked.first_audio_mono_ns <= self._clock.monotonic_ns() else 0
+def _own_lane(answer: Admission) -> str:
+    return answer.lane.removeprefix(_CONTROL)
 
-    def _was_just_asked(self, tx: Transaction, question: Confirmation, answer: Admission) -> bool:
-        """Whether the question is fresh: counted from the end of its last word when it was spoken, else from its asking.
 
-        On the monotonic clock, as wall time may be set meanwhile. One of another boot never is: nobody knows how long the
-        appliance was down, and no consent is taken from a guess.
-        """
-        if question.delivery_id is None:
-            return False
-        asked = deliveries.load(tx, question.delivery_id)
-        since_ns, boot_id = asked.queued_mono_ns, asked.boot_id
-        if answer.door is Door.VOICE and asked.ended_mono_ns is not None and asked.ended_boot_id is not None:
-            since_ns, boot_id = asked.ended_mono_ns, asked.ended_boot_id
-        return boot_id == self._clock.boot_id and (self._clock.monotonic_ns() - since_ns) / 1e9 <= _JUST_ASKED_S
+def _answerable(tx: Transaction, answer: Admission) -> list[Confirmation]:
+    """Return the questions that an answer may be to: its speaker's own, and those of alarms.
+
+    Who types has read what they were asked themselves, so that goes first; a voice stands where everything sounds, and means
+    what sounded last.
+    """
+    asked = confirmations.open_before(tx, answer.seq)
+    lanes = {question.id: turns.lane_of(tx, question.turn_id) for question in asked}
+    own = [question for question in asked if lanes[question.id] == _own_lane(answer)]
+    of_alarms = [question for question in asked if lanes[question.id].startswith(_ALARMS)]
+    return own + of_alarms if answer.door is Door.VOICE else own or of_alarms
+
+
+def _asked_of_others(tx: Transaction, answer: Admission) -> dict[str, str]:
+    """Return the newest question that another person has open, and whom it was put to (empty: who stands at the machine)."""
+    for question in reversed(confirmations.pending(tx)):
+        lane = turns.lane_of(tx, question.turn_id)
+        if lane != _own_lane(answer) and not lane.startswith(_ALARMS):
+            who = lane.removeprefix(_TYPED) if lane.startswith(_TYPED) else ""
+            return {"who": who, "question": question.question}
+    return {}
+
+
+def _heard_at(tx: Transaction, question: Confirmation, answer: Admission) -> int | None:
+    """Return when the question sounded, for ordering; None when the answer cannot be to it.
+
+    A voice answers only what had sounded before it fell silent, and what sounded last: speech is said by priority, so that
+    is not always what was asked last. What is typed answers what was asked last.
+    """
+    if answer.door is not Door.VOICE or question.delivery_id is None:
+        return 0
+    asked = deliveries.load(tx, question.delivery_id)
+    if asked.tried_after_seq is None or asked.tried_after_seq >= answer.seq:
+        return None
+    if asked.first_audio_mono_ns is None:
+        return 0 if asked.may_be_repeat or asked.status in (DeliveryStatus.DELIVERED, DeliveryStatus.FAILED) else None
+    if asked.ended_boot_id != answer.boot_id:
+        return 0  # it was begun before the answer came: so it sounded in an earlier boot
+    if asked.first_audio_mono_ns <= int(answer.payload["speech_ended_mono_ns"]):
+        return asked.first_audio_mono_ns
+    return 0 if asked.may_be_repeat else None
+
+
+def _was_just_asked(tx: Transaction, question: Confirmation, answer: Admission) -> bool:
+    """Whether the question was fresh when the answer came: counted from the end of its last word when it was spoken, else from
+    its asking.
+
+    On the monotonic clock, as wall time may be set meanwhile. One of another boot never is: nobody knows how long the
+    appliance was down, and no consent is taken from a guess.
+    """
+    if question.delivery_id is None:
+        return False
+    asked = deliveries.load(tx, question.delivery_id)
+    since_ns, boot_id = asked.queued_mono_ns, asked.boot_id
+    if answer.door is Door.VOICE and asked.ended_mono_ns is not None and asked.ended_boot_id is not None:
+        since_ns, boot_id = asked.ended_mono_ns, asked.ended_boot_id
+    return boot_id == answer.boot_id and (answer.admitted_mono_ns - since_ns) / 1e9 <= _JUST_ASKED_S
 
 
 def _needs_keyword(tx: Transaction, question: Confirmation) -> bool:

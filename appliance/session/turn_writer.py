@@ -13,6 +13,7 @@ from appliance.session.lifespan import remaining_s
 from appliance.session.settings import SessionSettings
 from appliance.session.stopwatches import Stopwatches
 from appliance.store import audit, leases, turns
+from appliance.store.savepoints import savepoint
 from appliance.store.turns import Spending
 
 T = TypeVar("T")
@@ -43,16 +44,13 @@ class TurnWriter:
         """
 
         def audited(tx: Transaction) -> T | Refused:
-            tx.execute("SAVEPOINT turn")
             try:
-                value = work(tx)
+                with savepoint(tx):
+                    return work(tx)
             except StateViolationError as violation:
-                tx.execute("ROLLBACK TO turn")
                 facts = {name: str(fact) for name, fact in violation.facts.items()}
                 audit.note(tx, self._clock, "state_violation", facts.pop("turn", ""), facts)
                 return violation
-            tx.execute("RELEASE turn")
-            return value
 
         answer = await self._ledger.transaction(audited)
         if isinstance(answer, Refused):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -17,7 +16,9 @@ from appliance.store.step_names import renamed
 
 FINAL = (ActionState.DONE, ActionState.SKIPPED, ActionState.FAILED)
 """States an action never leaves."""
-_FINAL_SQL = "({})".format(", ".join(f"'{state}'" for state in FINAL))
+_CHANGE = """UPDATE action SET state = ?, result = coalesce(?, result) WHERE id = ? AND state NOT IN ({})""".format(
+    ", ".join(f"'{state}'" for state in FINAL)
+)
 
 
 def insert_plan(tx: Transaction, ids: IdSource, turn_id: str, steps: Sequence[Step]) -> list[Action]:
@@ -70,9 +71,10 @@ def skip_rest(tx: Transaction, turn_id: str, why: Mapping[str, Any]) -> list[Act
     A question's confirmation is not touched. A step under way stays what it is: whoever runs it ends it.
     """
     rest = [a for a in of_turn(tx, turn_id) if a.state in (ActionState.PENDING, ActionState.WAITING)]
-    for action in rest:
-        change(tx, action.id, ActionState.SKIPPED, {**(action.result or {}), **why})
-    return [replace(a, state=ActionState.SKIPPED, result={**(a.result or {}), **why}) for a in rest]
+    skipped = [action.become(ActionState.SKIPPED, {**(action.result or {}), **why}) for action in rest]
+    for action in skipped:
+        change(tx, action.id, action.state, action.result)
+    return skipped
 
 
 def by_position(tx: Transaction, turn_id: str, number: int) -> Action | None:
@@ -106,10 +108,7 @@ def change(tx: Transaction, action_id: str, state: ActionState, result: Mapping[
     Raises:
         Refused: no such action, or it is done, skipped or failed, which it stays.
     """
-    changed = tx.execute(
-        f"UPDATE action SET state = ?, result = coalesce(?, result) WHERE id = ? AND state NOT IN {_FINAL_SQL}",
-        (state, json_text_or_none(result), action_id),
-    )
+    changed = tx.execute(_CHANGE, (str(state), json_text_or_none(result), action_id))
     if changed.rowcount == 0:
         found = by_id(tx, action_id).state
         raise Refused(f"action {action_id} is {found} and cannot become {state}", action=action_id, state=found)

@@ -19,6 +19,13 @@ from appliance.store.columns import json_text, to_json, to_utc, utc_text
 # the history behind it grows: SQLite would rather read all of it in order than sort the few rows that are open.
 _OPEN = "status IN ('queued', 'started', 'unknown')"
 
+CONTROL = "control:"
+"""The doors' prefix of the lane in which a speaker's interjections are led, beside what runs in the speaker's own lane."""
+
+# Whether something runs, or waits for a turn or an answer, in the lane :own. Indexed, and asked of few lanes.
+_HAS_WORK = f"""(EXISTS (SELECT 1 FROM admission AS own WHERE own.{_OPEN} AND own.lane = :own)
+    OR EXISTS (SELECT 1 FROM turn WHERE state IN ('planning', 'executing', 'confirming') AND turn.lane = :own))"""
+
 BY_ID = "SELECT * FROM admission WHERE id = ?"
 """Query of one admission, for :func:`to_admission`."""
 
@@ -44,7 +51,8 @@ WITH taken (lane) AS (
 )
 SELECT admission.*, free_lane.priority < ?7 AND EXISTS (SELECT 1 FROM waiting WHERE priority >= ?7) AS passes_alarm
 FROM admission JOIN free_lane USING (lane) WHERE status = 'queued' AND kind <> ?2 AND (kind = 'interjection') = ?3
-ORDER BY urgency DESC, kind = 'resume' DESC, seq LIMIT 1
+ORDER BY urgency DESC, kind = 'resume' DESC,
+    kind = 'interjection' AND {_HAS_WORK.replace(":own", f"substr(admission.lane, {len(CONTROL) + 1})")} DESC, seq LIMIT 1
 """
 """Query of the admission to start next, and whether it goes before an alarm that waits.
 
@@ -54,6 +62,7 @@ priority that waiting leads to at most. What waits since an earlier boot has wai
 
 Lanes compete by their most urgent admission; inside a lane it is first come, first served, except that interrupted work
 goes on before anything that came after it. A lane with a started admission, or with a turn that one is bound to, waits.
+Of interjections those go first whose speaker has work that they may be about.
 """
 
 STEERING = f"""SELECT id, lane, arrival FROM admission INDEXED BY admission_open
@@ -65,6 +74,9 @@ these itself, and its turn comes in the order it came.
 """
 
 _NEAR = 1_000  # admissions looked back over: more within the seconds that count are a flood already
+NEWEST_SEQ = "(SELECT coalesce(max(seq), 0) FROM admission)"
+"""SQL of the number of the newest admission: what has a larger one came later, whatever the clocks say."""
+
 NEWEST_ALARM = "SELECT coalesce(max(seq), 0) AS seq FROM admission WHERE status = 'queued' AND kind = 'alarm'"
 """Query of the newest alarm that waits, 0 without one."""
 
@@ -137,8 +149,10 @@ def start(tx: Transaction, clock: Clock, admission_id: str, epoch: int, turn_id:
     return _told(tx, clock, begun, "started", {"turn": turn_id, "epoch": epoch})
 
 
-def take_up(tx: Transaction, clock: Clock, admission_id: str, epoch: int, turn_id: str) -> Admission:
-    """Let a running turn take up a queued admission: started and done in one transaction, in the lane the turn keeps busy.
+def take_up(
+    tx: Transaction, clock: Clock, admission_id: str, epoch: int, turn_id: str, outcome: Outcome = Outcome.DONE
+) -> Admission:
+    """Let a running turn take up a queued admission: started and ended in one transaction, in the lane the turn keeps busy.
 
     The caller changes the turn in the same transaction, so that what was asked is either still queued or part of the turn.
     Appends ``admission.started`` and ``admission.terminal`` (P1).
@@ -151,7 +165,7 @@ def take_up(tx: Transaction, clock: Clock, admission_id: str, epoch: int, turn_i
         raise Refused(f"admission {admission_id} is {admission.status}, not queued", admission=admission_id)
     tx.execute("UPDATE admission SET status = 'started', epoch = ?, turn_id = ? WHERE id = ?", (epoch, turn_id, admission_id))
     _told(tx, clock, admission, "started", {"turn": turn_id, "epoch": epoch})
-    return settle(tx, clock, admission_id, Outcome.DONE)
+    return settle(tx, clock, admission_id, outcome)
 
 
 def let_wait(tx: Transaction, admission_id: str) -> None:
@@ -219,6 +233,11 @@ def count_queued_in(tx: Transaction, lane: str) -> int:
     sql = f"SELECT count(*) FROM admission WHERE lane = ? AND {_OPEN} AND status = 'queued'"
     count: int = tx.execute(sql, (lane,)).fetchone()[0]
     return count
+
+
+def has_work(tx: Transaction, lane: str) -> bool:
+    """Whether something runs in a lane, or waits there for a turn or an answer."""
+    return bool(tx.execute(f"SELECT {_HAS_WORK}", {"own": lane}).fetchone()[0])
 
 
 def count_queued_of(tx: Transaction, kind: RequestKind) -> int:

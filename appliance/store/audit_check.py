@@ -19,6 +19,7 @@ from appliance.contracts.errors import Corrupt, Malformed
 from appliance.contracts.operation import GENESIS_HASH, Operation, OperationLane
 from appliance.contracts.store import Ledger
 from appliance.foundation.hash_chain import is_intact
+from appliance.store import head_witness
 from appliance.store.columns import to_json
 from appliance.store.faults import translate
 
@@ -27,6 +28,7 @@ SLICE = 1_000
 
 # One statement is one snapshot: a head and the newest entry fit each other however fast the writer goes on.
 _HEADS = """SELECT lanes.lane, coalesce(head.seq, 0) AS seq, coalesce(head.hash, '') AS hash,
+       coalesce(head.acknowledged_seq, 0) AS acknowledged,
        (SELECT max(seq) FROM operation WHERE operation.lane = lanes.lane) AS newest
     FROM (SELECT lane FROM operation_head UNION SELECT DISTINCT lane FROM operation) AS lanes
     LEFT JOIN operation_head AS head ON head.lane = lanes.lane WHERE lanes.lane = ?"""
@@ -35,8 +37,13 @@ _SLICE = f"""SELECT seq, clock_synced, {_BYTES}, (SELECT CAST(origin AS BLOB) FR
     FROM operation WHERE lane = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"""
 # What a salvage lost is stated there, with its hash as far as that is known: the chain goes on behind it.
 _LOST = "SELECT seq, hash FROM operation_lost WHERE lane = ? AND what = 'lost' AND seq > ? AND seq <= ?"
+_RECHAINED = "SELECT hash FROM operation_lost WHERE lane = ? AND seq = ? AND what = 'rechained'"
 _HASH_AT = """SELECT CAST(hash AS BLOB) AS hash FROM operation WHERE lane = ?1 AND seq = ?2
     UNION ALL SELECT CAST(hash AS BLOB) FROM operation_lost WHERE lane = ?1 AND seq = ?2 AND what = 'lost' LIMIT 1"""
+
+
+_CUT_OFF = "is missing: the lane had reached entry {}"
+_NOTHING_WITNESSED: head_witness.Heads = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +79,12 @@ class Walked:
         }
 
 
-async def walk_slice(ledger: Ledger, lane: OperationLane, after: int, limit: int = SLICE) -> Walked:
+async def walk_slice(
+    ledger: Ledger, lane: OperationLane, after: int, limit: int = SLICE, *, witnessed: head_witness.Heads = _NOTHING_WITNESSED
+) -> Walked:
     """Verify at most ``limit`` entries of a lane that follow ``after``, reading beside the writer and computing on a thread.
+
+    ``witnessed`` is what :mod:`appliance.store.head_witness` knew before this call.
 
     Raises:
         Malformed: there is no entry ``after``.
@@ -82,13 +93,18 @@ async def walk_slice(ledger: Ledger, lane: OperationLane, after: int, limit: int
     before = await ledger.fetch(_HASH_AT, (lane, after)) if after else []
     entries = await ledger.fetch(_SLICE, (lane, after, heads[0]["newest"] or 0, limit)) if heads else []
     lost = await ledger.fetch(_LOST, (lane, after, after + limit))
-    return await asyncio.to_thread(_verify, lane, after, limit, heads, before, entries, lost)
+    anchor = witnessed.get(lane)
+    if anchor is not None:
+        anchor = _as_chained(anchor, await ledger.fetch(_RECHAINED, (lane, anchor[0])))
+    return await asyncio.to_thread(_verify, lane, after, limit, heads, before, entries, lost, anchor)
 
 
-async def newest_slice(ledger: Ledger, lane: OperationLane, limit: int = SLICE) -> Walked:
+async def newest_slice(
+    ledger: Ledger, lane: OperationLane, limit: int = SLICE, *, witnessed: head_witness.Heads = _NOTHING_WITNESSED
+) -> Walked:
     """Verify the last ``limit`` entries of a lane and its head: what a start can afford to look at."""
     heads = await ledger.fetch(_HEADS, (lane,))
-    return await walk_slice(ledger, lane, max(0, heads[0]["seq"] - limit) if heads else 0, limit)
+    return await walk_slice(ledger, lane, max(0, heads[0]["seq"] - limit) if heads else 0, limit, witnessed=witnessed)
 
 
 def walk_file(path: Path) -> Iterator[Walked]:
@@ -112,15 +128,18 @@ def walk_file(path: Path) -> Iterator[Walked]:
             except sqlite3.Error as error:
                 raise translate(error, path) or Corrupt(f"{path.name} is no ledger: {error}", file=str(path)) from error
 
+        witnessed = head_witness.read(path)
         for lane in OperationLane:
-            walked = Walked(lane, 0, 1)
+            walked, anchor = Walked(lane, 0, 1), witnessed.get(lane)
+            if anchor is not None:
+                anchor = _as_chained(anchor, fetch(_RECHAINED, lane, anchor[0]))
             while not walked.is_over:
                 after = walked.upto
                 heads = fetch(_HEADS, lane)
                 before = fetch(_HASH_AT, lane, after) if after else []
                 entries = fetch(_SLICE, lane, after, heads[0]["newest"] or 0, SLICE) if heads else []
                 lost = fetch(_LOST, lane, after, after + SLICE)
-                walked = _verify(lane, after, SLICE, heads, before, entries, lost)
+                walked = _verify(lane, after, SLICE, heads, before, entries, lost, anchor)
                 yield walked
 
 
@@ -132,9 +151,10 @@ def _verify(
     before: Sequence[sqlite3.Row],
     entries: Iterable[sqlite3.Row],
     lost: Iterable[sqlite3.Row],
+    anchor: tuple[int, str] | None,
 ) -> Walked:
     if not heads:
-        return Walked(lane, 0, 0)
+        return Walked(lane, 0, 0) if anchor is None else Walked(lane, 0, 0, 1, _CUT_OFF.format(anchor[0]))
     newest, head_hash, last = int(heads[0]["seq"]), str(heads[0]["hash"]), int(heads[0]["newest"] or 0)
 
     def broken(seq: int, what: str) -> Walked:
@@ -142,6 +162,9 @@ def _verify(
 
     if last > newest:
         return broken(newest + 1, "is there, and the lane's head does not know it")
+    reached = max(int(heads[0]["acknowledged"]), anchor[0] if anchor else 0)
+    if reached > newest:
+        return broken(newest + 1, _CUT_OFF.format(reached))
     if after and not before:
         if after < newest:
             return broken(after, "is missing")
@@ -164,10 +187,17 @@ def _verify(
             return broken(seq, "does not follow the one before it")
         if not is_intact(operation):
             return broken(seq, "was altered")
+        if anchor is not None and anchor[0] == seq and anchor[1] not in ("", operation.hash):
+            return broken(seq, "is not the one that was there when the witness was written")
         prev_hash = operation.hash
     if upto == newest and prev_hash != head_hash:
         return broken(newest, "is not the one the lane's head names")
     return Walked(lane, upto, newest, lost=len(stated.keys() - known.keys()))
+
+
+def _as_chained(anchor: tuple[int, str], rechained: Sequence[sqlite3.Row]) -> tuple[int, str]:
+    """Return the anchor; its hash is empty if a salvage has chained just that entry anew, and stated so."""
+    return (anchor[0], "") if any(row["hash"] == anchor[1] for row in rechained) else anchor
 
 
 def _operation(lane: OperationLane, row: sqlite3.Row) -> Operation | None:

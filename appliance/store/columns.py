@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 from appliance.foundation.canonical import canonical_json
 
 
+@functools.lru_cache(maxsize=8)  # the rows of one transaction carry the same moment
 def utc_text(moment: datetime) -> str:
     """Return ``2026-03-02T08:00:00.000000+00:00``: microseconds always, so that text order is time order."""
     return (moment if moment.tzinfo is UTC else moment.astimezone(UTC)).isoformat(timespec="microseconds")

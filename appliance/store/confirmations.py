@@ -10,7 +10,7 @@ from appliance.contracts.effect import Confirmation, ConfirmationStatus
 from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
-from appliance.store import operations
+from appliance.store import admissions, operations
 from appliance.store.columns import to_utc, to_utc_or_none, utc_text
 
 PENDING_COUNT = "SELECT count(*) AS pending FROM confirmation WHERE status = 'pending'"
@@ -44,8 +44,9 @@ def ask(
         raise Refused(f"action {action_id} has asked its question already", action=action_id)
     confirmation_id = ids.mint("cf")
     tx.execute(
-        "INSERT INTO confirmation (id, turn_id, action_id, question, status, delivery_id, asked_seq, asked_utc)"
-        " SELECT ?, ?, ?, ?, 'pending', ?, coalesce(max(asked_seq), 0) + 1, ? FROM confirmation",
+        "INSERT INTO confirmation (id, turn_id, action_id, question, status, delivery_id, asked_seq, asked_utc,"
+        " asked_after_seq) SELECT ?, ?, ?, ?, 'pending', ?, coalesce(max(asked_seq), 0) + 1, ?,"
+        f" {admissions.NEWEST_SEQ} FROM confirmation",
         (confirmation_id, turn_id, action_id, question, delivery_id, utc_text(clock.utc())),
     )
     return _told(tx, clock, confirmation_id, "asked", {"turn": turn_id, "action": action_id, "question": question})
@@ -54,6 +55,19 @@ def ask(
 def pending(tx: Transaction) -> list[Confirmation]:
     """Return the open questions, oldest first."""
     rows = tx.execute("SELECT * FROM confirmation WHERE status = 'pending' ORDER BY asked_seq")
+    return [to_confirmation(row) for row in rows]
+
+
+def open_before(tx: Transaction, admission_seq: int) -> list[Confirmation]:
+    """Return the questions that had been asked before an admission and were open when it came, oldest first.
+
+    Those closed since are among them: the answer may have been meant for one of these.
+    """
+    rows = tx.execute(
+        """SELECT * FROM confirmation WHERE status = 'pending' AND asked_after_seq < ?1
+           UNION ALL SELECT * FROM confirmation WHERE closed_after_seq >= ?1 AND asked_after_seq < ?1 ORDER BY asked_seq""",
+        (admission_seq,),
+    )
     return [to_confirmation(row) for row in rows]
 
 
@@ -120,6 +134,7 @@ def to_confirmation(row: sqlite3.Row) -> Confirmation:
         status=ConfirmationStatus(row["status"]),
         delivery_id=row["delivery_id"],
         asked_seq=row["asked_seq"],
+        asked_after_seq=row["asked_after_seq"],
         asked_utc=to_utc(row["asked_utc"]),
         answered_by=row["answered_by"],
         answered_utc=to_utc_or_none(row["answered_utc"]),
@@ -133,7 +148,8 @@ def _close(
     if asked.status is not ConfirmationStatus.PENDING:
         raise Refused(f"this question is closed already: {asked.status}", confirmation=confirmation_id, status=asked.status)
     tx.execute(
-        "UPDATE confirmation SET status = ?, answered_by = ?, answered_utc = ? WHERE id = ?",
+        f"UPDATE confirmation SET status = ?, answered_by = ?, answered_utc = ?, closed_after_seq = {admissions.NEWEST_SEQ}"
+        " WHERE id = ?",
         (status, answered_by, utc_text(clock.utc()), confirmation_id),
     )
     payload = {"turn": asked.turn_id, "action": asked.action_id, "by": answered_by}

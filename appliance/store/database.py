@@ -45,7 +45,8 @@ class Database:
         self._trouble = NO_TROUBLE
         self._writer.told = self._told
         self.fatal: FloorhandError | None = None
-        """What ended this ledger while it was open: the file is damaged, or another core took it over."""
+        """What ended this ledger while it was open: Corrupt, the file is damaged; OwnedElsewhere, another core took it over;
+        Unavailable, the file is no longer where it was, or the writer has failed."""
         self.on_trouble: Callable[[str], None] = lambda _: None
         """Called on the event loop at each change: what is wrong with the storage, empty when nothing is any more."""
         self.on_fatal: Callable[[FloorhandError], None] = lambda _: None

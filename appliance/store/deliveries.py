@@ -20,7 +20,7 @@ from appliance.contracts.delivery import Channel, Delivery, DeliveryStatus
 from appliance.contracts.errors import Malformed, StateViolationError
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
-from appliance.store import operations, overtaken
+from appliance.store import admissions, operations, overtaken
 from appliance.store.columns import json_text, to_json_or_none, to_utc, to_utc_or_none, utc_text
 
 MOST_ATTEMPTS = 3  # requirements R5
@@ -45,6 +45,9 @@ _CLOSED_QUESTION = "SELECT 1 FROM confirmation WHERE delivery_id = ? AND status 
 OPEN = "status IN ('pending', 'attempting')"
 _NEXT = f"""SELECT * FROM delivery WHERE channel = ?1 AND {OPEN} AND status = 'pending' AND (?2 IS NULL OR topic = ?2)
     ORDER BY priority DESC, seq LIMIT 1"""
+_ATTEMPT = f"""status = 'attempting', attempts = attempts + 1,
+    tried_after_seq = coalesce(tried_after_seq, {admissions.NEWEST_SEQ})"""
+_UNHEARD = "attempts = attempts - 1, tried_after_seq = CASE may_be_repeat WHEN 1 THEN tried_after_seq END"
 _UNDER_WAY = f"""SELECT id FROM delivery WHERE channel = ?1 AND {OPEN} AND status = 'attempting' AND (?2 IS NULL OR topic = ?2)
     ORDER BY seq"""
 
@@ -216,7 +219,7 @@ def begin(tx: Transaction, delivery_id: str) -> Delivery:
     Raises:
         StateViolationError: it is not pending.
     """
-    _move(tx, delivery_id, DeliveryStatus.PENDING, "status = 'attempting', attempts = attempts + 1", ())
+    _move(tx, delivery_id, DeliveryStatus.PENDING, _ATTEMPT, ())
     return load(tx, delivery_id)
 
 
@@ -253,7 +256,7 @@ def give_back(tx: Transaction, clock: Clock, delivery_id: str, *, may_have_been_
     """
     if may_have_been_heard and load(tx, delivery_id).attempts >= MOST_ATTEMPTS:
         return _end(tx, clock, delivery_id, DeliveryStatus.ATTEMPTING, DeliveryStatus.ABANDONED, failure=why)
-    repeat = "may_be_repeat = 1" if may_have_been_heard else "attempts = attempts - 1"
+    repeat = "may_be_repeat = 1" if may_have_been_heard else _UNHEARD
     _move(tx, delivery_id, DeliveryStatus.ATTEMPTING, f"status = 'pending', failure = ?, {repeat}", (why,))
     return load(tx, delivery_id)
 
@@ -288,10 +291,17 @@ def abandon_webhooks_except(tx: Transaction, clock: Clock, names: Collection[str
 def supersede(
     tx: Transaction, clock: Clock, turn_id: str, *, why: str = "newer words were queued before it could be said"
 ) -> None:
-    """Abandon what a turn queued and nobody has begun to say: newer words tell more. Operations: ``delivery.abandoned``."""
-    waiting = "SELECT id FROM delivery WHERE turn_id = ? AND channel = 'speech' AND status = 'pending' ORDER BY seq"
+    """Abandon what a turn queued and nobody has begun to say: newer words tell more. What became of an effect is said all the
+    same. Operations: ``delivery.abandoned``."""
+    waiting = """SELECT id FROM delivery WHERE turn_id = ? AND channel = 'speech' AND status = 'pending' AND NOT tells_effect
+        ORDER BY seq"""
     for row in tx.execute(waiting, (turn_id,)).fetchall():
         _end(tx, clock, row["id"], DeliveryStatus.PENDING, DeliveryStatus.ABANDONED, failure=why)
+
+
+def keep(tx: Transaction, delivery_id: str) -> None:
+    """Note that a delivery tells what became of an effect: whoever wants its turn stopped, it is said."""
+    tx.execute("UPDATE delivery SET tells_effect = 1 WHERE id = ?", (delivery_id,))
 
 
 def withdraw(tx: Transaction, clock: Clock, texts: Iterable[str], *, why: str) -> None:
@@ -371,6 +381,7 @@ def _delivery(row: sqlite3.Row) -> Delivery:
         ended_utc=to_utc_or_none(row["ended_utc"]),
         ended_mono_ns=row["ended_mono_ns"],
         ended_boot_id=row["ended_boot_id"],
+        tried_after_seq=row["tried_after_seq"],
         topic=row["topic"] or "",
         payload=to_json_or_none(row["payload"]),
         retain=bool(row["retain"]),

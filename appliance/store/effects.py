@@ -124,6 +124,21 @@ def orphan(tx: Transaction, clock: Clock, epoch: int) -> list[Effect]:
     return orphans
 
 
+def is_overwritten(tx: Transaction, action_id: str, argument: str) -> bool:
+    """Whether another call of the same tool, with the same value of an argument, may have come after this one's or beside it.
+
+    What was intended later may have; what was intended earlier only if the same process left it open.
+    """
+    other = tx.execute(
+        "SELECT 1 FROM effect AS this JOIN effect AS other ON other.tool = this.tool AND other.action_id <> this.action_id"
+        " AND other.arguments ->> ? = this.arguments ->> ? AND (other.seq > this.seq AND other.status <> 'none'"
+        " OR other.seq < this.seq AND other.status IN ('intended', 'unknown') AND other.epoch = this.epoch)"
+        " WHERE this.action_id = ? LIMIT 1",
+        (f"$.{argument}", f"$.{argument}", action_id),
+    ).fetchone()
+    return other is not None
+
+
 def of_action(tx: Transaction, action_id: str) -> Effect | None:
     """Return an action's effect, or None if it never had one."""
     row = tx.execute("SELECT * FROM effect WHERE action_id = ?", (action_id,)).fetchone()

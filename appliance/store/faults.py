@@ -8,14 +8,18 @@ from enum import StrEnum
 from pathlib import Path
 
 from appliance.contracts.errors import Corrupt, FloorhandError, StorageFullError, Unavailable
+from appliance.store.write_ahead_log import users_of
 
 _NO_ROOM_BYTES = 256 * 1024  # a partition with less cannot grow the write-ahead log's shared memory and a checkpoint
 
 
 class StorageFault(StrEnum):
-    """What is wrong with the storage: no room, no writing, a log that cannot be folded in, or the ledger has ended."""
+    """What is wrong with the storage: room for alarms alone, for nothing at all, no writing, another program that keeps us from
+    it, a log that cannot be folded in, or the ledger has ended."""
 
     FULL = "full"
+    USED_UP = "used_up"
+    HELD = "held"
     UNWRITABLE = "unwritable"
     LOG_TOO_LONG = "log_too_long"
     ENDED = "ended"
@@ -29,16 +33,25 @@ def translate(error: sqlite3.Error, path: Path) -> FloorhandError | None:
     """
     match primary_code(error):
         case sqlite3.SQLITE_FULL:
-            return _full(path)
+            return no_room(path)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return Corrupt(f"{path.name} is damaged: {error}", file=str(path))
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             if _has_no_room(path):
-                return _full(path)
+                return no_room(path)
             return Unavailable(f"the storage does not answer for {path.name}: {error}", retry_after_s=5.0, file=str(path))
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return Unavailable(f"{path.name} is being written by another program", retry_after_s=1.0, file=str(path))
+            who = users_of(path)
+            named = f"{path.name} is being written by another program" + (f": {who}" if who else "")
+            return Unavailable(named, retry_after_s=1.0, file=str(path), held_by=who)
     return None
+
+
+def fault_of(error: FloorhandError) -> StorageFault:
+    """Return which fault one of :func:`translate`'s errors tells of, while the ledger goes on."""
+    if isinstance(error, StorageFullError):
+        return StorageFault.FULL
+    return StorageFault.HELD if "held_by" in error.facts else StorageFault.UNWRITABLE
 
 
 def primary_code(error: sqlite3.Error) -> int:
@@ -46,7 +59,8 @@ def primary_code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _full(path: Path) -> StorageFullError:
+def no_room(path: Path) -> StorageFullError:
+    """Return the error that says so."""
     return StorageFullError(f"no room left for {path.name}; free space on its partition", retry_after_s=30.0, file=str(path))
 
 

@@ -8,6 +8,7 @@ import logging
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Unavailable
+from appliance.store import head_witness
 from appliance.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,14 @@ class Housekeeping:
         """For status."""
         return {"rounds": self.rounds, "not_checked_in_time": sorted(self._unfinished), "trouble": self._ledger.trouble}
 
+    async def witness(self) -> None:
+        """Write down outside the ledger how its lanes end; nothing is written when they end as they did."""
+        with contextlib.suppress(Unavailable):
+            await head_witness.keep(self._ledger, self._ledger.path)
+
     async def _round(self) -> None:
         await self._ledger.keep_house()
+        await self.witness()
         if self.rounds % _OPTIMIZE_EVERY == 0:
             await self._ledger.tend(lambda db: db.execute("PRAGMA optimize").fetchall())
         if not self._tables:

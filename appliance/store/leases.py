@@ -19,6 +19,7 @@ WORK = """SELECT EXISTS (SELECT 1 FROM lease) OR EXISTS (SELECT 1 FROM admission
 """Query of whether any turn may be under way."""
 
 _VALID = "epoch = ?1 AND boot_id = ?2 AND expires_mono_ns > ?3"
+_VALID_OF_TURN = f"SELECT 1 FROM lease WHERE {_VALID} AND turn_id = ?4"
 
 
 def take(tx: Transaction, clock: Clock, turn_id: str, lane: str, epoch: int) -> None:
@@ -60,8 +61,7 @@ def require(tx: Transaction, clock: Clock, turn_id: str, epoch: int) -> None:
     Raises:
         Refused: its lease is gone, of another epoch or boot, or has run out.
     """
-    valid = f"SELECT 1 FROM lease WHERE {_VALID} AND turn_id = ?4"
-    if tx.execute(valid, (epoch, clock.boot_id, clock.monotonic_ns(), turn_id)).fetchone() is None:
+    if tx.execute(_VALID_OF_TURN, (epoch, clock.boot_id, clock.monotonic_ns(), turn_id)).fetchone() is None:
         raise Refused(f"turn {turn_id} has lost its lease of {LEASE_S:g} s", turn=turn_id, epoch=epoch)
 
 

@@ -59,15 +59,16 @@ def append(tx: Transaction, clock: Clock, lane: OperationLane, kind: str, entity
     Raises:
         Refused: the ledger has no origin yet.
     """
-    head = tx.execute(_HEAD, (lane,)).fetchone()
+    name_of_lane = str(lane)  # sqlite3 takes a plain text as it is, and looks for an adapter for any other
+    head = tx.execute(_HEAD, (name_of_lane,)).fetchone()
     if head is None:
         raise _no_origin()
     name, newest, newest_hash = head
     seq, prev_hash = (1, GENESIS_HASH) if newest is None else (newest + 1, newest_hash)
     written, at_utc, clock_synced = json_text(payload), utc_text(clock.utc()), clock.is_synced
-    hashed = link_hash(prev_hash, [name, lane, seq, kind, entity, at_utc, clock_synced, digest_of_text(written)])
-    tx.execute(_INSERT, (lane, seq, kind, entity, written, at_utc, clock_synced, prev_hash, hashed))
-    tx.execute(_FIRST_HEAD if newest is None else _NEXT_HEAD, (seq, hashed, lane))
+    hashed = link_hash(prev_hash, [name, name_of_lane, seq, kind, entity, at_utc, clock_synced, digest_of_text(written)])
+    tx.execute(_INSERT, (name_of_lane, seq, kind, entity, written, at_utc, clock_synced, prev_hash, hashed))
+    tx.execute(_FIRST_HEAD if newest is None else _NEXT_HEAD, (seq, hashed, name_of_lane))
 
 
 def to_operation(row: sqlite3.Row) -> Operation:

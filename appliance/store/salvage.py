@@ -1,14 +1,16 @@
 """A damaged ledger is set aside, what can be saved of it goes into a fresh one, and the loss is counted.
 
-The damaged file and its write-ahead log become ``<database>.damaged-<number>`` and are never touched again. The fresh file is
-finished, with the account of what is missing in it, before anything is moved: a crash at any point leaves either the damaged
-file where it was, or a finished one that the next start puts in its place. SQLite's own ``.recover`` is not used: Debian's
-library is built without the page access it needs, so that the command fails there on any database.
+The damaged file and its write-ahead log become ``<database>.damaged-<number>`` and are not touched again, until there are
+:data:`KEPT_DAMAGED` newer ones. The fresh file is finished, with the account of what is missing in it, before anything is moved:
+a crash at any point leaves either the damaged file where it was, or a finished one that the next start puts in its place.
+SQLite's own ``.recover`` is not used: Debian's library is built without the page access it needs, so that the command fails
+there on any database.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import logging
 import os
@@ -20,24 +22,32 @@ from typing import Any
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Corrupt, Refused, StorageFullError, Unavailable
+from appliance.contracts.hold import HoldSource
 from appliance.contracts.operation import OperationLane
 from appliance.foundation.hash_chain import is_intact
-from appliance.store import audit, damage, salvage_lanes, stand_ins
+from appliance.store import audit, damage, holds, salvage_lanes, stand_ins, witness
 from appliance.store.columns import json_text, utc_text
-from appliance.store.faults import translate
+from appliance.store.faults import no_room, translate
 from appliance.store.migrate import migrate, steps
 from appliance.store.operations import to_operation
 from appliance.store.page_file import PageFile, Value
+from appliance.store.reserve import RESERVE_BYTES, Reserve
 from appliance.store.survey import Shape, Survey, insert_of, shapes_of
 
 log = logging.getLogger(__name__)
 
 SEQUENCE_LEAP = 1_000_000
 """Where the newest number of a table is lost, the next is so far beyond the newest that was found: the lost part cannot have
-given out as many, a ledger lives for years on less."""
+given out as many, a ledger lives for years on less. Each further loss leaps further, so that it counts even where nothing of the
+earlier leaps was found."""
+
+KEPT_DAMAGED = 3
+"""Damaged files that are kept, the newest: a card that fails again and again must not fill itself with what it spoilt."""
 
 _CHUNK = 500  # rows put in at once; when one of them is refused they go one by one
 _COUNTED_BY_TRIGGERS = "memory_volume"
+HELD_WHY = "my records were damaged, and a hold may be lost with them"
+"""Reason of the hold, in words that can be spoken."""
 _WORK = frozenset({"admission", "session", "turn", "action", "effect", "confirmation", "interrupt", "lease", "owner"})
 """Tables that say what was done of a turn. While rows of one are missing nothing that was under way may go on."""
 
@@ -47,7 +57,7 @@ def mend(database: Path, clock: Clock, origin: str) -> None:
 
     Raises:
         Refused: it was written by a newer version.
-        StorageFullError: there is no room for what was saved; nothing was moved.
+        StorageFullError: there is no room for what was saved, even with the reserve's; nothing was moved.
         Unavailable: the storage does not answer.
         Corrupt: what was saved does not verify either; nothing was moved.
     """
@@ -56,10 +66,17 @@ def mend(database: Path, clock: Clock, origin: str) -> None:
             _put_in_place(database, ready)
         if why := damage.examine(database, clock):
             log.error("ledger.damaged", extra={"why": why})
-            _salvage(database, clock, origin, why)
+            try:
+                _salvage(database, clock, origin, why)
+            except StorageFullError:
+                if not Reserve(database, clock, RESERVE_BYTES).spend():
+                    raise
+                _salvage(database, clock, origin, why)
     except sqlite3.Error as error:
         raise translate(error, database) or error from error
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise no_room(database) from error
         raise Unavailable(f"{database.name} cannot be put in order: {error}", retry_after_s=30.0, file=str(database)) from error
 
 
@@ -69,12 +86,13 @@ def _salvage(database: Path, clock: Clock, origin: str, why: str) -> None:
     draft.unlink(missing_ok=True)
     try:
         with contextlib.closing(_fresh(draft)) as db:
-            account = _fill(db, database, clock, origin, why, f"{database.name}.damaged-{number}")
+            account = _fill(db, database, clock, origin, why, number)
         _sync(draft)
     except BaseException as error:
         draft.unlink(missing_ok=True)
-        if isinstance(error, sqlite3.Error) and isinstance(named := translate(error, database), StorageFullError):
-            raise named from error
+        is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if is_full or (isinstance(error, sqlite3.Error) and isinstance(translate(error, database), StorageFullError)):
+            raise no_room(database) from error
         raise
     draft.rename(ready)
     _sync(database.parent)
@@ -91,6 +109,10 @@ def _put_in_place(database: Path, ready: Path) -> None:
     _sync(database.parent)
     ready.rename(database)
     _sync(database.parent)
+    for number in sorted(_numbers(database))[:-KEPT_DAMAGED]:
+        for suffix in ("-shm", "-wal", ""):
+            with contextlib.suppress(OSError):  # it costs room, and nothing else
+                database.with_name(f"{database.name}.damaged-{number}{suffix}").unlink(missing_ok=True)
 
 
 def _numbers(database: Path) -> Iterator[int]:
@@ -110,7 +132,7 @@ def _fresh(draft: Path) -> sqlite3.Connection:
 
 
 # what goes into the fresh file ----------------------------------------------------------------------------------------------
-def _fill(db: sqlite3.Connection, database: Path, clock: Clock, origin: str, why: str, set_aside: str) -> dict[str, Any]:
+def _fill(db: sqlite3.Connection, database: Path, clock: Clock, origin: str, why: str, number: int) -> dict[str, Any]:
     file = PageFile(database)
     try:
         newest = max(steps())
@@ -135,11 +157,13 @@ def _fill(db: sqlite3.Connection, database: Path, clock: Clock, origin: str, why
     finally:
         file.close()
     migrate(db)
+    set_aside = f"{database.name}.damaged-{number}"
+    losses = max(number, witness.read(database) // SEQUENCE_LEAP + 1)  # damaged files may have been removed since
     db.execute("BEGIN")
     with _without_triggers(db):
         account = _finish(db, clock, origin, before, sequences)
         account |= {"unplaced_pages": unplaced, "lost_commits": lost_commits}
-        _set_sequences(db, sequences, is_whole=sequences_whole and not lost_commits)
+        _set_sequences(db, sequences, losses=0 if sequences_whole and not lost_commits else losses)
         lost = {name for name, rows in account["tables"].items() if rows["before"] != rows["after"]}
         is_lossy = bool(lost & _WORK or unplaced or lost_commits)
         db.execute(
@@ -150,6 +174,8 @@ def _fill(db: sqlite3.Connection, database: Path, clock: Clock, origin: str, why
         account["lanes"] = salvage_lanes.mend(db, clock, salvage, _heads(db), are_heads_whole=are_heads_whole)
         db.execute("UPDATE salvage SET account = ? WHERE seq = ?", (json_text(account), salvage))
         audit.note(db, clock, "ledger_salvaged", set_aside, {"why": why, "salvage": salvage, **account})
+        if "hold" in lost or unplaced or lost_commits:
+            holds.begin(db, clock, HoldSource.PERSON, by=holds.ITSELF, reason=HELD_WHY)
     db.execute("COMMIT")
     _verify(db)
     return account
@@ -237,13 +263,15 @@ def _sequences(survey: Survey) -> tuple[dict[str, int], bool]:
     return found, tree is not None and not tree.spoilt
 
 
-def _set_sequences(db: sqlite3.Connection, old: dict[str, int], *, is_whole: bool) -> None:
+def _set_sequences(db: sqlite3.Connection, old: dict[str, int], *, losses: int) -> None:
     for name, sql in db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'").fetchall():
         if "AUTOINCREMENT" not in sql:
             continue
         (key,) = (row["name"] for row in db.execute(f"PRAGMA table_info('{name}')") if row["pk"])
         (newest,) = db.execute(f"SELECT coalesce(max({key}), 0) FROM {name}").fetchone()
-        seq = max(newest, old.get(name, 0)) + (0 if is_whole else SEQUENCE_LEAP)
+        seq = max(newest, old.get(name, 0))
+        if losses:
+            seq = max(seq + SEQUENCE_LEAP, losses * SEQUENCE_LEAP)
         db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
         db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, seq))
 

@@ -9,8 +9,8 @@ from typing import Any
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused
 from appliance.contracts.store import Transaction
-from appliance.contracts.turn import Turn, TurnEvent, TurnState
-from appliance.store import audit, turns
+from appliance.contracts.turn import Turn
+from appliance.store import audit, stopping
 from appliance.store.columns import to_json, utc_text
 
 LIST = "SELECT * FROM salvage ORDER BY seq DESC"
@@ -19,7 +19,6 @@ OPEN = "SELECT * FROM salvage WHERE settled_utc IS NULL ORDER BY seq"
 """Query of those nobody has taken note of."""
 
 STOPPED = "the ledger was damaged while this was under way; nothing of it is done again by itself"
-_UNDER_WAY = (TurnState.LISTENING, TurnState.PLANNING, TurnState.EXECUTING, TurnState.CONFIRMING)
 
 
 def stop_what_was_under_way(tx: Transaction, clock: Clock) -> list[Turn]:
@@ -29,9 +28,7 @@ def stop_what_was_under_way(tx: Transaction, clock: Clock) -> list[Turn]:
     """
     if tx.execute("SELECT 1 FROM salvage WHERE is_lossy AND told_utc IS NULL").fetchone() is None:
         return []
-    marks = ", ".join("?" * len(_UNDER_WAY))
-    left = tx.execute(f"SELECT id FROM turn WHERE state IN ({marks}) ORDER BY seq", _UNDER_WAY).fetchall()
-    return [turns.move(tx, clock, row["id"], TurnEvent.FAILED, reason=STOPPED) for row in left]
+    return stopping.stop_all(tx, clock, STOPPED)
 
 
 def take_untold(tx: Transaction, clock: Clock) -> bool:
@@ -63,6 +60,7 @@ def to_facts(row: sqlite3.Row) -> Mapping[str, Any]:
         "why": row["why"],
         "set_aside": row["set_aside"],
         "account": to_json(row["account"]),
+        "lost": losses(to_json(row["account"])),
         "at_utc": row["at_utc"],
         "settled_utc": row["settled_utc"],
         "settled_by": row["settled_by"],
@@ -70,14 +68,27 @@ def to_facts(row: sqlite3.Row) -> Mapping[str, Any]:
     }
 
 
+def losses(account: Mapping[str, Any]) -> list[str]:
+    """Return what is missing, in words: per table rows before and after, and what was written and cannot be read at all."""
+    found = []
+    for name, rows in sorted(account["tables"].items()):
+        known = rows["before"]
+        before = f"at most {rows['at_most']}" if known is None and "at_most" in rows else "unknown" if known is None else known
+        found.append(f"{name} ({before} before, {rows['after']} now)")
+    if commits := account.get("lost_commits"):
+        found.append(f"the last {commits} commits, whatever was in them")
+    if pages := account.get("unplaced_pages"):
+        found.append(f"{pages} pages of rows, of whichever table")
+    return found
+
+
 def named(rows: list[sqlite3.Row]) -> str:
     """Return what is degraded because of salvages that are not settled, empty when there is none."""
     if not rows:
         return ""
     newest = rows[-1]
-    tables = to_json(newest["account"])["tables"]
-    lost = ", ".join(sorted(tables)) or "no table"
+    lost = ", ".join(losses(to_json(newest["account"]))) or "nothing"
     return (
-        f"the ledger was damaged ({newest['why']}) and salvaged; rows are missing of: {lost}; the damaged file is"
+        f"the ledger was damaged ({newest['why']}) and salvaged; missing: {lost}; the damaged file is"
         f" {newest['set_aside']}; take note with `floorhand ledger settle {newest['seq']} --note ...`"
     )

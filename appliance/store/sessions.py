@@ -22,6 +22,9 @@ _RESTING = """
     AND id NOT IN (SELECT session_id FROM alarm WHERE state <> 'normal' AND session_id IS NOT NULL)
     AND id NOT IN (SELECT session_id FROM flood WHERE is_calm = 0)"""
 
+# Conversations with people: those of alarms and of interjections are as many as there are assets and speakers.
+_TALK = "lane NOT GLOB 'asset:*' AND lane NOT GLOB 'control:*'"
+
 RESTING = f"""SELECT id, coalesce((SELECT max(seq) FROM turn WHERE session_id = session.id), 0) AS newest FROM session
     WHERE state = 'open' AND {_RESTING}"""
 """Query of the open sessions in which nothing is under way, with the sequence of their newest turn (0 without one).
@@ -50,11 +53,37 @@ def open_id(tx: Transaction, lane: str) -> str | None:
     return None if row is None else str(row["id"])
 
 
-def count_lanes(tx: Transaction) -> int:
-    """Return how many lanes have an open session, or something that waits and will open one."""
-    lanes = "SELECT lane FROM session WHERE state = 'open' UNION SELECT lane FROM admission WHERE status = 'queued'"
-    count: int = tx.execute(f"SELECT count(*) FROM ({lanes})").fetchone()[0]
+def count_talk(tx: Transaction) -> int:
+    """Return how many lanes of people have an open session, or something that waits and will open one."""
+    opened = f"SELECT count(*) FROM session WHERE state = 'open' AND {_TALK}"
+    coming = """SELECT count(DISTINCT lane) FROM admission WHERE status = 'queued' AND kind = 'utterance'
+        AND NOT EXISTS (SELECT 1 FROM session WHERE session.lane = admission.lane AND session.state = 'open')"""
+    count: int = tx.execute(f"SELECT ({opened}) + ({coming})").fetchone()[0]
     return count
+
+
+def close_longest_idle(tx: Transaction, clock: Clock) -> str | None:
+    """Close, of the sessions of people that rest, the one that has rested longest, and return it; None if none rests. Appends
+    ``session.closed`` (P1)."""
+    row = tx.execute(f"{RESTING} AND {_TALK} ORDER BY newest, opened_utc LIMIT 1").fetchone()
+    if row is None:
+        return None
+    _close(tx, clock, row["id"], "room")
+    return str(row["id"])
+
+
+def may_end_in_s(tx: Transaction, clock: Clock, question_limit_s: float) -> float:
+    """Return when one of the sessions of people may be closed, none of which rests now: soon while one of their turns waits or
+    runs, else when the oldest question has waited for its limit."""
+    soon = "SELECT 1 FROM admission WHERE status IN ('queued', 'started', 'unknown') AND kind = 'utterance' LIMIT 1"
+    if tx.execute(soon).fetchone() is not None:
+        return 0.0
+    asked = tx.execute(
+        """SELECT min(queued_mono_ns) FROM confirmation JOIN delivery ON delivery.id = confirmation.delivery_id
+           WHERE confirmation.status = 'pending' AND delivery.boot_id = ?""",
+        (clock.boot_id,),
+    ).fetchone()[0]
+    return question_limit_s - (0.0 if asked is None else (clock.monotonic_ns() - int(asked)) / 1e9)
 
 
 def close_idle(tx: Transaction, clock: Clock, idle: Mapping[str, int]) -> list[str]:
@@ -67,8 +96,7 @@ def close_idle(tx: Transaction, clock: Clock, idle: Mapping[str, int]) -> list[s
     for session_id, newest in idle.items():
         row = tx.execute(f"{RESTING} AND id = ?", (session_id,)).fetchone()
         if row is not None and row["newest"] == newest:
-            tx.execute("UPDATE session SET state = 'closed', closed_utc = ? WHERE id = ?", (utc_text(clock.utc()), session_id))
-            operations.append(tx, clock, OperationLane.P1, "session.closed", session_id, {"why": "idle"})
+            _close(tx, clock, session_id, "idle")
             closed.append(session_id)
     return closed
 
@@ -83,3 +111,8 @@ def lane_of(tx: Transaction, session_id: str) -> str:
     if row is None:
         raise Refused(f"there is no session {session_id}", session=session_id)
     return str(row["lane"])
+
+
+def _close(tx: Transaction, clock: Clock, session_id: str, why: str) -> None:
+    tx.execute("UPDATE session SET state = 'closed', closed_utc = ? WHERE id = ?", (utc_text(clock.utc()), session_id))
+    operations.append(tx, clock, OperationLane.P1, "session.closed", session_id, {"why": why})

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from appliance.contracts.admission import Outcome, RequestKind
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
-from appliance.store import actions, deliveries, interrupts, turns
+from appliance.store import actions, admissions, audit, deliveries, interrupts, turns
+
+COPIED = "these records may be a copy: what came of this after the copy was made is not in them; ask again if it is still wanted"
+_UNDER_WAY = (TurnState.LISTENING, TurnState.PLANNING, TurnState.EXECUTING, TurnState.CONFIRMING)
 
 
 def stop(tx: Transaction, clock: Clock, ids: IdSource, turn_id: str, *, cause: Cause, by: str, reason: str) -> Turn:
@@ -35,6 +39,30 @@ def clear_away(tx: Transaction, clock: Clock, turn_id: str, reason: str) -> None
     actions.skip_rest(tx, turn_id, {"stopped": reason})
     if not turns.by_id(tx, turn_id).is_about_alarms:
         deliveries.supersede(tx, clock, turn_id, why="its turn was stopped before it could be said")
+
+
+def stop_all(tx: Transaction, clock: Clock, reason: str) -> list[Turn]:
+    """End every turn that is not over, as failed: the ledger does not know all that was done for them. Returns them."""
+    marks = ", ".join("?" * len(_UNDER_WAY))
+    left = tx.execute(f"SELECT id FROM turn WHERE state IN ({marks}) ORDER BY seq", _UNDER_WAY).fetchall()
+    for row in left:
+        clear_away(tx, clock, row["id"], reason)
+    return [turns.move(tx, clock, row["id"], TurnEvent.FAILED, reason=reason) for row in left]
+
+
+def stop_what_a_copy_had_under_way(tx: Transaction, clock: Clock) -> None:
+    """End the turns that a ledger which may be a copy shows as under way, and the inputs it shows as waiting, as interrupted.
+
+    Whatever came of them after the copy was made is in another ledger, or in none. Alarms stay: told twice is better than never.
+    Call before ownership is taken; intents of theirs become unknown when it is. ``audit.copy_stopped`` names all.
+    """
+    ended = [turn.id for turn in stop_all(tx, clock, COPIED)]
+    kinds = (RequestKind.UTTERANCE, RequestKind.INTERJECTION, RequestKind.RESUME)
+    waiting = [admission.id for kind in kinds for admission in admissions.waiting_of(tx, kind)]
+    for admission_id in waiting:
+        admissions.settle(tx, clock, admission_id, Outcome.INTERRUPTED)
+    if ended or waiting:
+        audit.note(tx, clock, "copy_stopped", "identity", {"turns": ended, "inputs": waiting, "why": COPIED})
 
 
 def event_of(cause: Cause) -> TurnEvent:

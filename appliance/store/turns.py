@@ -12,7 +12,7 @@ from appliance.contracts.errors import Refused, StateViolationError
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn, TurnEvent, TurnState, advance
-from appliance.store import confirmations, interrupts, operations, snapshot
+from appliance.store import actions, confirmations, interrupts, operations, snapshot
 from appliance.store.columns import json_text, json_text_or_none, to_json, to_json_or_none, to_utc, utc_text
 from appliance.store.snapshot import Written
 
@@ -84,9 +84,9 @@ def move(
 ) -> Turn:
     """Take one transition and return the turn as stored. What is not given stays. Appends ``turn.<state>`` (P1).
 
-    ``reason`` becomes the failure of a turn that fails or is abandoned, whose open questions are closed with it; else it is
-    what blocks the turn (cleared when empty). ``admission_id`` is the admission that moves it, for the record. Once the turn
-    neither works nor waits, what was still wanted of it (``interrupt``) counts as handled.
+    ``reason`` becomes the failure of a turn that fails or is abandoned: its open questions are closed with it, and the steps it
+    has not begun are skipped. Else it is what blocks the turn (cleared when empty). ``admission_id`` is the admission that moves
+    it, for the record. Once the turn neither works nor waits, what was still wanted of it (``interrupt``) counts as handled.
 
     Raises:
         StateViolationError: the table has no such transition; facts name the turn, nothing was written.
@@ -102,6 +102,7 @@ def move(
     ended_badly = state in (TurnState.FAILED, TurnState.ABANDONED)
     if ended_badly:
         confirmations.abandon_of_turn(tx, clock, turn_id)
+        actions.skip_rest(tx, turn_id, {"ended": str(state), "why": reason})
     elif event is TurnEvent.ASKED:
         reason = reason or "waiting for an answer"
     if state is not TurnState.CONFIRMING and state not in ACTIVE:
@@ -178,6 +179,18 @@ def newest_of(tx: Transaction, lane: str) -> Turn | None:
         (lane,),
     ).fetchone()
     return None if row is None else to_turn(row)
+
+
+def lane_of(tx: Transaction, turn_id: str) -> str:
+    """Return the lane of a turn.
+
+    Raises:
+        Refused: no such turn.
+    """
+    row = tx.execute("SELECT lane FROM turn WHERE id = ?", (turn_id,)).fetchone()
+    if row is None:
+        raise _missing(turn_id)
+    return str(row["lane"])
 
 
 def exists(tx: Transaction, turn_id: str) -> bool:

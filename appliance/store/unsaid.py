@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from appliance.contracts.admission import PRIORITY_CONSOLE, PRIORITY_UTTERANCE
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.delivery import PRIORITY_ANSWER, Delivery
+from appliance.contracts.delivery import PRIORITY_ANSWER, PRIORITY_HOLD, Delivery
 from appliance.contracts.store import Transaction
 from appliance.store import deliveries
 
@@ -38,9 +38,12 @@ def abandon_late(tx: Transaction, clock: Clock) -> list[Delivery]:
 
 
 def is_old(delivery: Delivery, clock: Clock) -> bool:
-    """Whether words have waited so long, or since before this boot, that what they tell is not of now. A notice is about then."""
+    """Whether words have waited so long, or since before this boot, that what they tell is not of now. A notice is about then,
+    and words about a hold are so for as long as they wait."""
     waited_ns = clock.monotonic_ns() - delivery.queued_mono_ns
-    return not delivery.unsaid and (delivery.boot_id != clock.boot_id or waited_ns >= PRESENT_FOR_S * 1e9)
+    if delivery.unsaid or delivery.priority == PRIORITY_HOLD:
+        return False
+    return delivery.boot_id != clock.boot_id or waited_ns >= PRESENT_FOR_S * 1e9
 
 
 def withdraw_notice(tx: Transaction, clock: Clock) -> int:

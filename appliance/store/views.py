@@ -19,7 +19,8 @@ from appliance.contracts.store import Ledger
 Shown = dict[str, Any]
 
 _TO_DO = {
-    "effect": "floorhand unknowns verify {id}; or look at the machine, then floorhand unknowns settle {id} --as done|not-done",
+    "effect": "floorhand unknowns verify {id}; or look at the machine, then floorhand unknowns settle {id}"
+    " --as done|not-done --note …",
     "admission": "see with its turn how far it came, then floorhand unknowns settle {id} --as interrupted",
 }
 _AUDIT = "lane = 'P1' AND (kind GLOB 'audit.*' OR kind = 'interrupt.asked')"

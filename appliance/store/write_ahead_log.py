@@ -30,6 +30,8 @@ class WriteAheadLog:
         self._tried_mono_ns: int | None = None
         self.trouble = ""
         """Why it is longer than it should be, empty when it is not."""
+        self.held_up = ""
+        """Who kept the log from being folded in when that was last tried, to be said of a disk without room; empty: nobody."""
 
     def keep_bounded(self, db: sqlite3.Connection, *, is_tight: bool = False) -> None:
         """Fold the log in if it is beyond its bound, which is a short one while room ``is_tight``. Cheap when it is not."""
@@ -43,7 +45,7 @@ class WriteAheadLog:
         if size_bytes <= TOO_LONG_BYTES:
             self.trouble = ""
         elif not self.trouble:
-            who = ", ".join(readers_of(self._database)) or "another program"
+            who = users_of(self._database) or "another program"
             self.trouble = f"the write-ahead log is {size_bytes >> 20} MiB long, as {who} keeps reading {self._database.name}"
 
     def empty(self, db: sqlite3.Connection) -> bool:
@@ -59,6 +61,11 @@ class WriteAheadLog:
             return False
         finally:
             db.execute("PRAGMA busy_timeout = 0")
+        if not busy:
+            self.held_up = ""
+        elif not self.held_up:
+            who = users_of(self._database) or "a program"
+            self.held_up = f"; {who} keeps reading {self._database.name}, so that its log cannot be cut: end that program first"
         return not busy
 
     def _size_bytes(self) -> int:
@@ -68,7 +75,7 @@ class WriteAheadLog:
             return 0
 
 
-def readers_of(database: Path) -> list[str]:
+def users_of(database: Path) -> str:
     """Name the other processes that have the database open, as ``sqlite3 (pid 812)``, as far as they can be seen."""
     found: list[str] = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -77,4 +84,4 @@ def readers_of(database: Path) -> list[str]:
         with contextlib.suppress(OSError):
             if any(link.readlink() == database for link in (process / "fd").iterdir()):
                 found.append(f"{(process / 'comm').read_text('utf-8', 'replace').strip()} (pid {process.name})")
-    return found
+    return ", ".join(found)

@@ -19,16 +19,17 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Corrupt, FloorhandError, OwnedElsewhere, StorageFullError, Unavailable
 from appliance.contracts.store import Transaction
 from appliance.store import owners
-from appliance.store.faults import StorageFault, primary_code, translate
+from appliance.store.faults import StorageFault, fault_of, primary_code, translate
 from appliance.store.migrate import migrate, refuse_newer
 from appliance.store.reserve import Reserve
+from appliance.store.whereabouts import Whereabouts
 from appliance.store.write_ahead_log import BOUND_BYTES, WriteAheadLog
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-GROUP_LIMIT = 64  # works a commit; 32 callers make groups of about 16, and a longer group only delays its first caller
+GROUP_LIMIT = 256  # works a commit: all of 200 callers who wait share one fsync, the dearest part on a slow card
 QUEUE_LIMIT = 512  # works handed in and not answered; the next caller waits for room
 FOREGROUND_PATIENCE_S = 20.0
 """A foreign writer (a technician's shell) may hold the file this long before callers hear of it: the foreground write budget of
@@ -49,6 +50,7 @@ class _Job:
     answer: asyncio.Future[Any]
     is_tending: bool = False
     abandoned: bool = False
+    is_answered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ class _Undone(Exception):
 
 def _again(error: BaseException) -> BaseException:
     """Return an error of ours anew, for each of several callers its own."""
-    return type(error)(error.message, **error.facts) if isinstance(error, Corrupt | OwnedElsewhere) else error
+    if isinstance(error, Corrupt | OwnedElsewhere) or (isinstance(error, Unavailable) and type(error) is Unavailable):
+        return type(error)(error.message, **error.facts)  # type: ignore[arg-type]
+    return error
 
 
 class Writer:
@@ -94,6 +98,7 @@ class Writer:
         self._is_stopping = False
         self._never = threading.Event()  # what a thread waits for that only wants to pause
         self._wal = WriteAheadLog(path, clock)
+        self._in_hand: list[_Job] = []
         self._trouble = NO_TROUBLE
         self._fatal: FloorhandError | None = None
         self.reserve = reserve
@@ -162,15 +167,30 @@ class Writer:
     def _run(self) -> None:
         try:
             with contextlib.closing(self._connect_with_reserve()) as db:
+                self._whereabouts = Whereabouts(self._path)
                 self._started.set_result(None)
                 self._serve(db)
-        except BaseException as error:  # handed to whoever awaits start(), or left to the thread's own hook
+        except BaseException as error:  # noqa: BLE001 - handed to whoever awaits start(), or to everybody who waits for an answer
             if self._started.done():
-                log.error("ledger.writer_failed", extra={"why": str(error)})
-                raise
-            self._started.set_exception(self._failure(error).error)
+                self._refuse_all(error)
+            else:
+                self._started.set_exception(self._failure(error).error)
         finally:
             self._ended.set_result(None)
+
+    def _refuse_all(self, error: BaseException) -> None:
+        """What must not happen has happened: end the ledger, and answer everybody so until :meth:`stop`."""
+        log.error("ledger.writer_failed", exc_info=error)
+        self._end(Unavailable(f"the ledger's writer has failed: {error!r}", retry_after_s=5.0, file=str(self._path)))
+        for job in self._in_hand:
+            self._refuse(job)
+        with contextlib.suppress(queue.Empty):  # stop() was called, and its word was taken before this
+            while (later := self._jobs.get(block=not self._is_stopping)) is not None:
+                self._refuse(later)
+
+    def _refuse(self, job: _Job) -> None:
+        if not job.is_answered and self._fatal is not None:
+            self._answer([job], [_Outcome(error=_again(self._fatal))], changed=False)
 
     def _connect_with_reserve(self) -> sqlite3.Connection:
         """Connect; on a disk that is full to the last byte with the room that was kept for it."""
@@ -223,6 +243,7 @@ class Writer:
                 except queue.Empty:
                     break
             open_for_more = job is not None
+            self._in_hand = group
             if works := [job for job in group if not job.is_tending]:
                 self._commit(db, works)
             for job in group:
@@ -236,11 +257,10 @@ class Writer:
             if self._fatal is not None:
                 raise _again(self._fatal)
             outcome = _Outcome() if job.abandoned else _Outcome(job.work(db))
-        except (sqlite3.Error, FloorhandError) as error:
+        except BaseException as error:  # noqa: BLE001 - carried to the caller of tend(), whatever it is
             outcome = self._failure(error)
-        finally:
-            if db.in_transaction:
-                db.rollback()
+        if db.in_transaction:
+            db.rollback()
         self._answer([job], [outcome], changed=False)
 
     def _commit(self, db: sqlite3.Connection, group: list[_Job], ways_tried: int = 0) -> None:
@@ -265,6 +285,9 @@ class Writer:
         else:
             if db.total_changes != rows_before:
                 self._trouble = NO_TROUBLE  # only what was really written says that the storage answers again
+            if lost := self._whereabouts.lost():
+                self._end(gone := Unavailable(lost, retry_after_s=5.0, file=str(self._path)))
+                outcomes = [_Outcome(error=_again(gone)) for _ in group]
         took_ns = self._clock.monotonic_ns() - began_ns
         if took_ns > _SLOW_COMMIT_NS:
             log.warning("ledger.slow_commit", extra={"ms": took_ns // 1_000_000, "works": len(group)})
@@ -281,16 +304,21 @@ class Writer:
 
     def _answer(self, group: list[_Job], outcomes: list[_Outcome], *, changed: bool) -> None:
         trouble = self._now_wrong()
+        for job in group:
+            job.is_answered = True
         with contextlib.suppress(RuntimeError):  # the loop was closed without close(): nobody is left to be told
             self._loop.call_soon_threadsafe(self._settle, group, outcomes, changed, trouble, self._fatal)
 
     def _now_wrong(self) -> Trouble:
         if self._fatal is not None:
             return StorageFault.ENDED, self._fatal.message
+        if self._trouble[0] is StorageFault.FULL:
+            is_used_up = self.reserve.is_spent  # not even what was kept for alarms was enough
+            return (StorageFault.USED_UP if is_used_up else StorageFault.FULL), self._trouble[1] + self._wal.held_up
         if self._trouble[0] is not None:
             return self._trouble
         if refusal := self.reserve.refusal:
-            return StorageFault.FULL, refusal
+            return StorageFault.FULL, refusal + self._wal.held_up
         return (StorageFault.LOG_TOO_LONG, self._wal.trouble) if self._wal.trouble else NO_TROUBLE
 
     def _begin(self, db: sqlite3.Connection) -> None:
@@ -351,8 +379,7 @@ class Writer:
             translated = translate(error, self._path)
             if translated is not None:
                 translated.__cause__ = error
-                is_full = isinstance(translated, StorageFullError)
-                self._trouble = (StorageFault.FULL if is_full else StorageFault.UNWRITABLE), translated.message
+                self._trouble = fault_of(translated), translated.message
                 self.give_up(translated)
                 return _Outcome(error=translated)
         if isinstance(error, StopIteration):  # a future refuses to carry it, and its caller would wait for ever
@@ -361,6 +388,10 @@ class Writer:
 
     def give_up(self, error: FloorhandError) -> None:
         """Write nothing more to a file that is damaged, or that belongs to another core. May be called from any thread."""
-        if self._fatal is None and isinstance(error, Corrupt | OwnedElsewhere):
+        if isinstance(error, Corrupt | OwnedElsewhere):
+            self._end(error)
+
+    def _end(self, error: FloorhandError) -> None:
+        if self._fatal is None:
             self._fatal = error
             log.error("ledger.given_up", extra={"why": error.message})

@@ -28,13 +28,14 @@ _NOTHING: Held = (0, GENESIS_HASH)
 
 
 class Reconciliation:
-    """``stopped`` says for each lane that cannot go on why; shown as the degraded part ``sync``."""
+    """``stopped`` says for each lane that cannot go on why; shown as the degraded part ``sync``, until it goes on indeed."""
 
     def __init__(self, ledger: Ledger, clock: Clock, degraded: Degraded) -> None:
         self._ledger = ledger
         self._clock = clock
         self._degraded = degraded
         self._forked: set[OperationLane] = set()
+        self._shown: dict[OperationLane, str] = {}
         self.stopped: dict[OperationLane, str] = {}
 
     async def compare(self, held_heads: Mapping[str, Held]) -> None:
@@ -45,22 +46,29 @@ class Reconciliation:
             held = held_heads.get(lane, _NOTHING)
             if await uplink.hash_at(self._ledger, lane, held[0]) != held[1]:
                 self._forked.add(lane)
-                await self.stop(lane, "fork", f"the coordinator holds another history of {lane} up to {held[0]}", ours, held)
+                await self.stop(lane, "fork", _other_history(lane, held[0]), ours, held)
                 continue
             self._let_go(lane)
             if held[0] < ours.acknowledged_seq:
                 await self._rewind(lane, ours, held[0])
             elif held[0] > ours.acknowledged_seq:
                 await self._catch_up(lane, held[0])
+                self.goes_on(lane)
 
     def forgive(self) -> None:
-        """Try lanes again whose entries were refused: another version of the coordinator may take them."""
+        """Try lanes again whose entries were refused: another version of the coordinator may take them. Until it has
+        (:meth:`goes_on`) they are shown as stopped."""
         for lane in set(self.stopped) - self._forked:
-            self._let_go(lane)
+            del self.stopped[lane]
+
+    def goes_on(self, lane: OperationLane) -> None:
+        """Note that the coordinator takes a lane's entries."""
+        if self._shown.pop(lane, None) is not None:
+            self._show()
 
     async def stop(self, lane: OperationLane, reason: str, why: str, ours: LaneHead, held: Held = _NOTHING) -> None:
         """Stop a lane, loudly, and in the log once: nothing is dropped, a person decides which history is the true one."""
-        self.stopped[lane] = why
+        self.stopped[lane] = self._shown[lane] = why
         self._show()
         facts = {
             "lane": str(lane),
@@ -81,11 +89,11 @@ class Reconciliation:
     def _let_go(self, lane: OperationLane) -> None:
         self._forked.discard(lane)
         if self.stopped.pop(lane, None) is not None:
-            self._show()
+            self.goes_on(lane)
 
     def _show(self) -> None:
-        if self.stopped:
-            self._degraded.mark(PART, "; ".join(self.stopped.values()))
+        if self._shown:
+            self._degraded.mark(PART, "; ".join(f"{lane} is stopped: {why}" for lane, why in sorted(self._shown.items())))
         else:
             self._degraded.clear(PART)
 
@@ -103,3 +111,11 @@ class Reconciliation:
 
         await self._ledger.transaction(work)
         log.warning("sync.rewound", extra={"lane": lane, "from_seq": ours.acknowledged_seq, "to_seq": held_seq})
+
+
+def _other_history(lane: OperationLane, held_seq: int) -> str:
+    return (
+        f"the coordinator holds another history of {lane} up to {held_seq}, as after a restored or copied card;"
+        " both are kept, here and there; the way on is a new ledger under a new name at the coordinator"
+        " (docs/operations.md, Copies and restored cards)"
+    )

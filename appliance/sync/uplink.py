@@ -173,6 +173,7 @@ class Uplink:
         if durable <= head.acknowledged_seq:
             raise _NoContact(f"{lane}: answered {durable} to a push of {entries[0].seq} to {entries[-1].seq}", 0.0)
         await self._ledger.transaction(lambda tx: log_table.acknowledge(tx, lane, durable))
+        self._reconciliation.goes_on(lane)
         await self._availability.reached()
         self._went_well()
 

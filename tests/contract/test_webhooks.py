@@ -22,61 +22,23 @@ from appliance.alarms.settings import AlarmSettings
 from appliance.contracts.alarm import Alarm, AlarmState
 from appliance.contracts.delivery import Channel
 from appliance.contracts.errors import Refused, Unavailable
-from appliance.contracts.store import Transaction
 from appliance.delivery.alarm_messages import alarm_messages, each_of
 from appliance.delivery.alarm_webhooks import alarm_webhooks
 from appliance.delivery.settings import WebhookSettings
 from appliance.delivery.webhooks import WebhookSender
 from appliance.foundation.outbound import addresses_of
-from appliance.foundation.supervisor import Degraded
-from appliance.store import deliveries, views
+from appliance.store import views
 from drivers.alarms.states import advance_alarm
 from tests.support.alarms import event, small_plant
 from tests.support.certificates import self_signed, signed_by
-from tests.support.ledger import Bench, open_bench
+from tests.support.ledger import open_bench
 from tests.support.waiting import until
 from tests.support.web_server import Posted, WebServer, web_server
+from tests.support.webhook_desk import Desk
 
 ROOT = Path(__file__).parents[2]
 LINK_LOCAL = "169.254.169.254"
 AS_A_NUMBER = "2852039166"  # the same, as resolvers read it
-
-
-class Desk:
-    """A bench with webhooks on it."""
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.degraded = Degraded()
-        self.changes: list[tuple[str, str]] = []
-        self.degraded.listeners.append(lambda *change: self.changes.append(change))
-
-    def sender(self, **urls: str | WebhookSettings) -> WebhookSender:
-        webhooks = {name: WebhookSettings(url=each) if isinstance(each, str) else each for name, each in urls.items()}
-        return WebhookSender(
-            webhooks, self.bench.database, self.bench.clock, self.degraded,
-            waits=lambda: iter([0.01] * 999), doubt_waits_s=(0.01, 0.01),
-        )  # fmt: skip
-
-    async def queue(self, n: int, name: str = "site") -> None:
-        bench = self.bench
-
-        def work(tx: Transaction) -> None:
-            deliveries.queue_webhook(tx, bench.clock, bench.ids, turn_id=None, name=name, payload={"n": n}, priority=9)
-
-        await bench.database.transaction(work)
-
-    async def rows(self) -> list[dict[str, Any]]:
-        return await self.bench.rows("SELECT * FROM delivery ORDER BY seq")
-
-    async def until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-        async with asyncio.timeout(10):
-            while not holds(rows := await self.rows()):  # noqa: ASYNC110 - rows set no event
-                await asyncio.sleep(0.005)
-            return rows
-
-    async def until_statuses(self, *statuses: str) -> list[dict[str, Any]]:
-        return await self.until(lambda rows: [row["status"] for row in rows] == list(statuses))
 
 
 @pytest.fixture

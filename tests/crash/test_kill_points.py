@@ -89,10 +89,9 @@ def rows(folder: Path, sql: str) -> list[tuple[object, ...]]:
 @pytest.mark.field("FC-R03")
 def test_a_turn_that_kills_its_process_is_suspended(lives: Lives, tmp_path: Path) -> None:
     """The third restart in a row with the same turn active gives it up instead of trying for ever, and says so."""
-    assert lives.live(Order(str(tmp_path), 0, "after spoken 1")).has_died
-    for life in (1, 2):
-        probe = lives.live(Order(str(tmp_path), life, "before spoken 1"))
-        assert probe.has_died and probe.findings.ok
+    for life in range(3):
+        died = lives.live(Order(str(tmp_path), life, "after commit *admission.started*"))
+        assert died.has_died and died.findings.ok
     last = lives.live(Order(str(tmp_path), 3))
     suspended = rows(tmp_path, "SELECT state, failure FROM turn WHERE intent = 'alarm_raised'")
     assert suspended == [("failed", "interrupted by 3 restarts in a row")]

@@ -31,6 +31,16 @@ def test_whatever_is_killed_nothing_accepted_is_lost_and_nothing_is_done_twice(s
     assert soak.gateway.repeated > 3
 
 
+def test_too_much_memory_is_a_fault_however_short_the_run(soaked: tuple[Soak, Findings]) -> None:
+    soak, findings = soaked
+    said, _ = verdict(soak, findings, PACE)
+    assert 20 < said["rss_max"] < 400 and said["rss_slope"] is None  # its lives are too short to tell a slope
+    soak.watch.lives.append(Life(99, 1.0, samples=[Sample(9, 9, 401.0, 20, 9, 4.0, 0)]))
+    said, faults = verdict(soak, findings, PACE)
+    soak.watch.lives.pop()
+    assert not said["ok"] and "the core took 401.0 MB of memory" in faults
+
+
 def test_a_core_that_is_asked_to_end_ends_well(soaked: tuple[Soak, Findings]) -> None:
     assert soaked[0].wrong == []
 

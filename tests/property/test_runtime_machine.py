@@ -6,7 +6,8 @@ The machine is :mod:`crash.machine`; ``python -m crash`` plays many more histori
 from __future__ import annotations
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from appliance.delivery.dispatcher import Dispatcher
 from crash import random_histories
@@ -37,3 +38,21 @@ def test_the_histories_find_a_fault(monkeypatch: pytest.MonkeyPatch, sabotage: s
     monkeypatch.setattr(Dispatcher, "_as_said", Dispatcher._as_said)  # what is spoilt there is put back
     with pytest.raises(AssertionError, match=says):
         random_histories.run(settings(random_histories.QUICK, phases=[Phase.generate]))
+
+
+@settings(random_histories.QUICK)
+@given(st.integers(0, 100))
+def faulty(number: int) -> None:
+    assert number < 50, "too many"
+    if number > 20:
+        raise TimeoutError
+
+
+def test_every_fault_is_told_with_the_history_that_shows_it() -> None:
+    """Hypothesis puts what it found together in a group, and what shows each in the notes of each."""
+    with pytest.raises(ExceptionGroup) as found:
+        faulty()
+    told = {each["fault"].partition(":")[0]: "\n".join(each["history"]) for each in random_histories.each_fault(found.value)}
+    assert "number=50" in told["FAULT AssertionError"] and "number=21" in told["TOO SLOW TO TELL"]
+    told = {each["fault"]: each["history"] for each in random_histories.each_fault(AssertionError("one"))}
+    assert told == {"FAULT AssertionError: one": []}

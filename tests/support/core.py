@@ -17,8 +17,7 @@ _CONTEXT = """{"said": "set it", "heard": {"admission": "ad_1", "intent": "set_t
 
 
 class StandInCore:
-    """Implements ``contracts.ports.Core`` in memory; what is asked about alarms goes to ``alarms``, about the appliance as a whole
-    to ``operating``."""
+    """Implements ``contracts.ports.Core`` in memory. What is asked about alarms goes to ``alarms``, else to ``operating``."""
 
     def __init__(self, alarms: Any = None, operating: Any = None) -> None:
         self.ready = True
@@ -32,6 +31,7 @@ class StandInCore:
         self.outcome: str | None = "done"
         self.status_of_asked = "terminal"
         self.turn: str | None = "tr_1"
+        self.state = "idle"
         self.failure = ""
         self.quality = "good"
         self.alarms = alarms
@@ -47,7 +47,7 @@ class StandInCore:
         self.asked.append((text, language, wait_s))
         self.joined.append((key, arrival))
         answer = {"admission": "ad_1", "status": self.status_of_asked, "outcome": self.outcome, "turn": self.turn}
-        answer |= {"state": "idle" if self.turn else None, "failure": self.failure}
+        answer |= {"state": self.state if self.turn else None, "failure": self.failure}
         return answer | {"intent": "read_tag", "replies": ["94 degrees [Celsius]"]}
 
     async def speak(self, text: str, language: str) -> Mapping[str, Any]:
@@ -112,7 +112,11 @@ def tell_story(tx: Transaction) -> None:
                'boot-1')""",
         (AT, AT),
     )
-    run("INSERT INTO confirmation VALUES ('cf_1', 'tr_1', 'ac_3', 'Shall I?', 'pending', 'dl_1', 1, ?, NULL, NULL)", (AT,))
+    run(
+        """INSERT INTO confirmation (id, turn_id, action_id, question, status, delivery_id, asked_seq, asked_utc)
+           VALUES ('cf_1', 'tr_1', 'ac_3', 'Shall I?', 'pending', 'dl_1', 1, ?)""",
+        (AT,),
+    )
     for number, state in ((1, "normal"), (2, "unacknowledged")):
         run(
             """INSERT INTO alarm (activation_id, alarm_id, source, asset, priority, state, value, unit, session_id, raised_utc,

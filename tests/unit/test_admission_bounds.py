@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,17 +13,22 @@ from typing import Any
 import httpx
 import pytest
 
-from appliance.admission.gate import INTERJECTION_LIMIT, Gate
+from appliance.admission.gate import INTERJECTION_LANE_LIMIT, INTERJECTION_LIMIT, Gate
+from appliance.admission.queue import AdmissionQueue
 from appliance.console.api import LocalApi
-from appliance.contracts.admission import PRIORITY_ALARM, PRIORITY_INTERJECTION, Arrival, Request, RequestKind
+from appliance.contracts.admission import PRIORITY_ALARM, PRIORITY_INTERJECTION, Admitted, Arrival, Outcome, Request, RequestKind
 from appliance.contracts.errors import Refused, StorageFullError, Unavailable
 from appliance.contracts.operation import OperationLane
+from appliance.contracts.turn import TurnEvent
 from appliance.core import RunningCore
 from appliance.intake.console_door import ConsoleDoor
 from appliance.intake.voice_door import VoiceDoor
+from appliance.session.settings import SessionSettings
+from appliance.session.turns import Turns
 from appliance.store import sessions
 from tests.support.hall import Hall, open_hall
-from tests.support.ledger import Bench, open_bench, request
+from tests.support.ledger import Bench, given_turn, open_bench, request
+from tests.support.waiting import until
 from tests.unit.test_core_api import ASK_TEMPERATURE, core_of
 from tests.unit.test_intake_doors import SPOKEN
 
@@ -40,8 +47,8 @@ def alarm(key: str, lane: str = "asset:a") -> Request:
     return request(key, lane=lane, priority=PRIORITY_ALARM, kind=RequestKind.ALARM)
 
 
-def stop(key: str) -> Request:
-    return request(key, lane="control:a", priority=PRIORITY_INTERJECTION, kind=RequestKind.INTERJECTION)
+def stop(key: str, lane: str = "control:a") -> Request:
+    return request(key, lane=lane, priority=PRIORITY_INTERJECTION, kind=RequestKind.INTERJECTION)
 
 
 @pytest.mark.req("R1")
@@ -76,9 +83,51 @@ async def test_stop_gets_in_whatever_waits_and_has_a_bound_too(bench: Bench) -> 
     await gate.admit(alarm("1"))
     await gate.admit(alarm("2"))
     for number in range(INTERJECTION_LIMIT):
-        await gate.admit(stop(f"stop-{number}"))
-    with pytest.raises(Unavailable, match="interjections"):
+        await gate.admit(stop(f"stop-{number}", lane=f"control:{number // INTERJECTION_LANE_LIMIT}"))
+    with pytest.raises(Unavailable, match=r"32 interjections wait already$"):
         await gate.admit(stop("one more"))
+    assert (await bench.kinds(OperationLane.P1))[-1] == "audit.turned_away"
+
+
+@pytest.mark.req("R1", "R7")
+async def test_nobody_who_interjects_keeps_out_the_stop_of_who_has_work(bench: Bench) -> None:
+    """Whoever has work under way finds room for its "stop that", and is led first, however many others interject."""
+    gate, queue = gate_of(bench), AdmissionQueue(bench.database, bench.clock)
+    await given_turn(bench, "w1", lane="console:bob")
+    offered = [gate.admit(stop(f"{n}", lane=f"control:console:{n % 500}")) for n in range(1000)]
+    offered.append(gate.admit(stop("bob", lane="control:console:bob")))
+    began = time.perf_counter()
+    answers = await asyncio.gather(*offered, return_exceptions=True)
+    first = await queue.next(set(), interjections=True)
+    assert time.perf_counter() - began < 1.0
+    assert not isinstance(answers[-1], BaseException) and first.id == answers[-1].admission.id
+    assert sum(isinstance(answer, Unavailable) for answer in answers) == 1000 - INTERJECTION_LIMIT
+    for number in range(1, INTERJECTION_LANE_LIMIT):
+        await gate.admit(stop(f"bob-{number}", lane="control:console:bob"))
+    with pytest.raises(Unavailable, match="4 interjections wait already in lane control:console:bob"):
+        await gate.admit(stop("bob-more", lane="control:console:bob"))
+
+
+@pytest.mark.req("R1")
+async def test_who_is_turned_away_is_in_the_audit_log_and_a_flood_does_not_fill_it(bench: Bench) -> None:
+    gate = gate_of(bench, limit=1)
+    await gate.admit(request("first", lane="console:a"))
+
+    async def noted() -> list[dict[str, Any]]:
+        rows = await bench.rows("SELECT payload FROM operation WHERE kind = 'audit.turned_away' ORDER BY seq")
+        return [json.loads(row["payload"]) for row in rows]
+
+    for number in range(1000):
+        with pytest.raises(Unavailable):
+            await gate.admit(request(f"{number}", lane="speaker:floor" if number < 500 else f"console:{number}"))
+    entries = await noted()
+    assert len(entries) == 32
+    assert (entries[0]["lane"], entries[0]["why"]) == ("speaker:floor", "1 input waits already")
+    assert entries[1]["others_since"] == 499
+    bench.clock.advance(60)
+    with pytest.raises(Unavailable):
+        await gate.admit(request("again"))
+    assert (await noted())[-1]["others_since"] == 1000 - 31 - 500
 
 
 @pytest.mark.req("R1")
@@ -100,7 +149,7 @@ async def test_a_repeat_does_not_turn_into_a_redirect(bench: Bench) -> None:
     first = await gate.admit(request("u1", arrival=Arrival.STEER))
     assert first.admission.arrival is Arrival.STEER
     assert (await gate.admit(request("u1", arrival=Arrival.STEER))).admission == first.admission
-    with pytest.raises(Refused, match="other content"):
+    with pytest.raises(Refused, match="other arrival"):
         await gate.admit(request("u1", arrival=Arrival.REDIRECT))
     assert await bench.kinds(OperationLane.P1) == ["admission.queued", "audit.admission_conflict"]
 
@@ -108,14 +157,47 @@ async def test_a_repeat_does_not_turn_into_a_redirect(bench: Bench) -> None:
 @pytest.mark.req("R10", "S9")
 async def test_there_are_only_so_many_conversations(bench: Bench) -> None:
     gate = gate_of(bench, session_limit=2)
-    await bench.database.transaction(lambda tx: sessions.open_for(tx, bench.clock, bench.ids, "console:a"))
+    await given_turn(bench, "a0", lane="console:a")
     await gate.admit(request("b1", lane="console:b"))  # it will open one
-    with pytest.raises(Unavailable, match="2 conversations are open already"):
+    for lane in ("asset:motor_3", "control:console:a"):
+        await bench.database.transaction(lambda tx, lane=lane: sessions.open_for(tx, bench.clock, bench.ids, lane))
+    with pytest.raises(Unavailable, match="2 conversations are open already") as full:
         await gate.admit(request("c1", lane="console:c"))
+    assert full.value.retry_after_s == 1.0, "what runs may end any moment"
     await gate.admit(request("a1", lane="console:a"))
     await gate.admit(request("b2", lane="console:b"))
     await gate.admit(alarm("alarm"))
     await gate.admit(stop("stop"))
+
+
+@pytest.mark.req("R10", "S9")
+async def test_who_is_new_gets_the_room_of_the_conversation_that_rested_longest(bench: Bench) -> None:
+    turns = Turns(bench.database, bench.clock, bench.ids, bench.epoch, SessionSettings())
+    for lane in ("console:a", "console:b", "console:c", "console:a"):
+        turn = await given_turn(bench, f"{lane}-{bench.clock.monotonic_ns()}", lane=lane)
+        await turns.end(turn.id, TurnEvent.FINISHED, turn.admission_id, Outcome.DONE)
+        bench.clock.advance(1)
+    for number, lane in enumerate(["console:d", "console:e", "console:f"]):
+        await gate_of(bench, session_limit=3).admit(request(f"new-{number}", lane=lane))
+    closed = await bench.rows("SELECT lane FROM session WHERE state = 'closed' ORDER BY rowid")
+    assert sorted(row["lane"] for row in closed) == ["console:a", "console:b", "console:c"]
+    ended = await bench.rows(
+        "SELECT s.lane FROM operation o JOIN session s ON s.id = o.entity WHERE o.kind = 'session.closed' ORDER BY o.seq"
+    )
+    assert [row["lane"] for row in ended] == ["console:b", "console:c", "console:a"]
+    with pytest.raises(Unavailable):
+        await gate_of(bench, session_limit=3).admit(request("new-3", lane="console:g"))
+
+
+@pytest.mark.req("R10", "S9")
+async def test_when_only_open_questions_are_left_it_is_told_when_the_first_is_given_up(hall: Hall) -> None:
+    bench = hall.bench
+    await hall.say("set the fan speed of motor three to eighty percent")
+    assert len(await hall.questions()) == 1
+    bench.clock.advance(600)
+    with pytest.raises(Unavailable, match="1 conversation is open already") as full:
+        await gate_of(bench, session_limit=1).admit(request("new", lane="console:new"))
+    assert full.value.retry_after_s == pytest.approx(1200, abs=1)
 
 
 # through the doors ----------------------------------------------------------------------------------------------------
@@ -163,6 +245,22 @@ async def http(hall: Hall, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     await asyncio.gather(serving, return_exceptions=True)
 
 
+@pytest.mark.req("R7", "R1")
+async def test_a_stop_takes_effect_within_a_second_while_a_thousand_others_interject(hall: Hall) -> None:
+    hall.bus.open_gate.clear()
+    asked = (await hall.console_door.admit(ASK_TEMPERATURE, "en", "bob")).admission
+    await until(lambda: hall.bus.reading == 1, "the turn reads the machine")
+    began = time.perf_counter()
+    others = [asyncio.create_task(hall.console_door.admit("what are you doing", "en", f"user{n}")) for n in range(1000)]
+    stopping = asyncio.create_task(hall.console_door.admit("stop that", "en", "bob"))
+    assert (await hall.ended(asked)).outcome is Outcome.INTERRUPTED
+    assert time.perf_counter() - began < 1.0
+    await hall.ended((await stopping).admission)
+    for taken in await asyncio.gather(*others, return_exceptions=True):
+        if isinstance(taken, Admitted):
+            await hall.ended(taken.admission)
+
+
 async def post(http: httpx.AsyncClient, **asked: Any) -> httpx.Response:
     return await http.post("/v1/ask", json={"text": ASK_TEMPERATURE} | asked)
 
@@ -180,7 +278,11 @@ async def test_a_request_sent_again_on_a_weak_network_is_the_same_turn(hall: Hal
     assert first.status_code == 200 and first.json() == again.json() and first.json()["outcome"] == "done"
     assert len(await hall.bench.rows("SELECT 1 FROM turn")) == 1
     other = await post(http, key="r1", text="what alarms are active")
-    assert other.status_code == 409 and "other content" in other.json()["message"]
+    assert other.status_code == 409 and other.json()["message"] == "you have used the key r1 before for another sentence"
+    assert "Choose another --key" in other.json()["cure"]
+    other = await post(http, key="r1", arrival="steer")
+    told = "you have used the key r1 before for the same sentence, but without --steer or --redirect"
+    assert (other.status_code, other.json()["message"]) == (409, told)
 
 
 @pytest.mark.req("R1")

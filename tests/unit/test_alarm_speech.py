@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from appliance.contracts.alarm import AlarmChange, Inhibition
+from appliance.delivery.dispatcher import Dispatcher
 from appliance.store import alarm_account, deliveries
 from tests.support.alarms import acknowledge_all
 from tests.support.floods import flood_plant, raised
 from tests.support.hall import LOW_PRESSURE, Hall, hot, open_hall
+from tests.support.plans import phrasing
+from tests.support.waiting import until
+from tests.unit.test_delivery_dispatcher import Speaker, running
 
 HOT = "Motor three over temperature."
 QUESTION = "Shall I create a work order for motor 3?"
@@ -54,10 +58,26 @@ async def test_every_alarm_is_announced_by_priority_before_any_advice_is_given(h
     heard = await sounded(hall)
     assert [text.split(".")[0] for text in heard[:4]] == [f"Machine {number} fault 0" for number in range(4)]
     (answer,) = await hall.said(typed.turn_id)
-    assert heard[4] == answer
+    assert heard[-1] == answer, "it is on the screen of who typed"
     per_turn = [await hall.said(row["id"]) for row in await hall.bench.rows("SELECT id FROM turn ORDER BY seq")]
     for words in per_turn:
         assert sorted(words, key=heard.index) == words  # a conversation keeps its own order
+
+
+@pytest.mark.req("F7", "R5")
+async def test_what_an_alarm_has_to_say_does_not_wait_behind_answers_to_what_was_typed(hall: Hall) -> None:
+    typed = [await hall.say("what alarms are active", by=f"user{number % 3}") for number in range(12)]
+    alarm = await hall.alarm()
+    spoken = await hall.utter("what is the load of motor three")
+    bench, speaker = hall.bench, Speaker()
+    dispatcher = Dispatcher(bench.database, bench.clock, bench.ids, speaker, phrasing(hall.plant))
+    async with running(dispatcher):
+        await until(lambda: len(speaker.given) >= 3 + 1 + len(typed), "all is said")
+    turns = [delivery.turn_id for delivery in speaker.given]
+    first = turns.index(typed[0].turn_id)
+    assert turns[0] == spoken.turn_id, "who stands there is answered first"
+    assert turns[1:first] == [alarm.turn_id] * (first - 1) and speaker.words[first - 1] == QUESTION
+    assert alarm.turn_id not in turns[first:] and speaker.words[1].startswith(HOT)
 
 
 # what is over ----------------------------------------------------------------------------------------------------------

@@ -114,3 +114,19 @@ async def test_every_language_has_the_words(bench: Bench) -> None:
     async with desk.working():
         await until(lambda: desk.told == 1, "it is told")
     assert (await desk.said())[0].startswith("我有一部分不能工作。")
+
+
+@pytest.mark.field("FC-D04")
+async def test_a_fork_is_published_at_once_and_asked_about_after_two_hours(bench: Bench) -> None:
+    desk = Desk(bench)
+    desk.degraded.clear("config")
+    async with desk.working():
+        desk.degraded.mark("sync", "P1 is stopped: another history")
+        await until(lambda: desk.told == 1, "it is published")
+        assert (await desk.said(), desk.attention.needs_attention()) == ([], [])
+        message = await bench.one("SELECT topic, payload FROM delivery WHERE channel = 'mqtt'")
+        assert message["topic"] == "floorhand/line-3/attention" and "another history" in message["payload"]
+        bench.clock.advance(SOON_S)
+        await until(lambda: desk.told == 2, "it is asked about")
+        (text,) = await desk.said()
+        assert "The coordinator answers" in text and text.endswith("Somebody should look.")

@@ -21,7 +21,7 @@ from appliance.foundation.hash_chain import chain_hash
 from appliance.foundation.supervisor import Degraded
 from appliance.health.audit_watch import AuditWatch
 from appliance.settings import DATABASE_FILE
-from appliance.store import audit, operations
+from appliance.store import audit, head_witness, operations
 from appliance.store.audit_check import Walked, newest_slice, walk_slice
 from appliance.store.lock import FileLock
 from tests.support.ledger import ORIGIN, Bench, open_bench
@@ -72,7 +72,7 @@ async def tamper(bench: Bench, statement: str) -> None:
 
     def work(tx: Transaction) -> None:
         for trigger in TRIGGERS:
-            tx.execute(f"DROP TRIGGER {trigger}")
+            tx.execute(f"DROP TRIGGER IF EXISTS {trigger}")
         tx.execute(statement)
 
     await bench.database.transaction(work)
@@ -216,6 +216,105 @@ def _salvage(tx: Transaction, columns: list[str]) -> list[object]:
     kinds = {row["name"]: row["type"] for row in tx.execute("PRAGMA table_info(salvage)")}
     nullable = {row["name"] for row in tx.execute("PRAGMA table_info(salvage)") if not row["notnull"] and not row["pk"]}
     return [None if name in nullable else 1 if kinds[name] == "INTEGER" else "{}" for name in columns]
+
+
+# the witness --------------------------------------------------------------------------------------------------------
+CUT = (
+    "DELETE FROM operation WHERE lane = 'P0' AND seq > 5",
+    "UPDATE operation_head SET seq = 5, hash = (SELECT hash FROM operation WHERE lane = 'P0' AND seq = 5) WHERE lane = 'P0'",
+)
+
+
+async def cut_off(bench: Bench) -> None:
+    """What somebody with root and a shell can do: the newest entries are gone, and the head says so."""
+    for statement in CUT:
+        await tamper(bench, statement)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_newest_entries_that_were_cut_off_with_their_head_are_named(bench: Bench, goes_on: bool) -> None:
+    path = bench.database.path
+    await write(bench, P0, 10)
+    assert await head_witness.keep(bench.database, path)
+    assert head_witness.read(path)[P0][0] == 10
+    await cut_off(bench)
+    expected = (6, "is missing: the lane had reached entry 10")
+    if goes_on:
+        await write(bench, P0, 7)
+        expected = (10, "is not the one that was there when the witness was written")
+    for slice_of in (1, 4, 1000):
+        walked = Walked(P0, 0, 1)
+        while not walked.is_over:
+            walked = await walk_slice(bench.database, P0, walked.upto, slice_of, witnessed=head_witness.read(path))
+        assert (walked.broken_seq, walked.what) == expected
+    degraded = Degraded()
+    watch = AuditWatch(bench.database, degraded, witnessed=lambda: head_witness.read(path), pause_s=0.0)
+    task = asyncio.create_task(watch.run())
+    await until(lambda: degraded.reasons, "it is shown")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not await head_witness.keep(bench.database, path), "evidence is not overwritten"
+    assert head_witness.read(path)[P0][0] == 10
+    head_witness.forget(path)  # a person took the ledger as it is
+    assert await head_witness.keep(bench.database, path)
+    assert (await walk_slice(bench.database, P0, 0, witnessed=head_witness.read(path))).broken_seq is None
+
+
+async def test_a_lane_that_was_cut_off_whole_is_named(bench: Bench) -> None:
+    await write(bench, P0, 3)
+    await head_witness.keep(bench.database, bench.database.path)
+    await tamper(bench, "DELETE FROM operation WHERE lane = 'P0'")
+    await tamper(bench, "DELETE FROM operation_head WHERE lane = 'P0'")
+    walked = await walk_slice(bench.database, P0, 0, witnessed=head_witness.read(bench.database.path))
+    assert (walked.broken_seq, walked.what, walked.is_over) == (1, "is missing: the lane had reached entry 3", True)
+
+
+async def test_a_head_behind_what_the_coordinator_has_acknowledged_is_named(bench: Bench) -> None:
+    await write(bench, P0, 10)
+    await bench.database.transaction(lambda tx: tx.execute("UPDATE operation_head SET acknowledged_seq = 9") and None)
+    await cut_off(bench)
+    walked = await walk(bench, P0, 1000)
+    assert (walked.broken_seq, walked.what) == (6, "is missing: the lane had reached entry 9")
+
+
+async def test_an_entry_that_a_salvage_lost_or_chained_anew_is_no_break_of_the_witness(bench: Bench) -> None:
+    path = bench.database.path
+    await write(bench, P0, 10)
+    await write(bench, P1, 10)
+    hashes = {row["lane"]: row["hash"] for row in await bench.rows("SELECT lane, hash FROM operation_head")}
+
+    def state(tx: Transaction) -> None:
+        tx.execute("PRAGMA defer_foreign_keys = ON")
+        columns = [row["name"] for row in tx.execute("PRAGMA table_info(salvage)")]
+        tx.execute(f"INSERT INTO salvage ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", _salvage(tx, columns))
+        tx.execute("INSERT INTO operation_lost VALUES ('P1', 10, 1, 'lost', '')")
+        tx.execute("INSERT INTO operation_lost VALUES ('P0', 10, 1, 'rechained', 'as it was')")
+
+    await bench.database.transaction(state)
+    was = {"P0": {"seq": 10, "hash": "as it was"}, "P1": {"seq": 10, "hash": hashes["P1"]}}
+    path.with_name(f"{path.name}.heads").write_text(json.dumps(was), encoding="utf-8")
+    for lane in (P0, P1):
+        assert (await walk_slice(bench.database, lane, 0, witnessed=head_witness.read(path))).broken_seq is None
+    assert await head_witness.keep(bench.database, path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"P0": 7}', '{"P9": {"seq": 1, "hash": "x"}}', '{"P0": {"seq": "x"}}'])
+def test_a_witness_of_heads_that_cannot_be_read_is_no_alarm(tmp_path: Path, content: str) -> None:
+    (tmp_path / "ledger.db.heads").write_text(content, encoding="utf-8")
+    assert head_witness.read(tmp_path / "ledger.db") == {}
+
+
+async def test_a_log_that_was_put_back_is_whole_again_once_all_of_it_was_verified(bench: Bench) -> None:
+    await write(bench, P0, 10)
+    degraded = Degraded()
+    watch = AuditWatch(bench.database, degraded)
+    await tamper(bench, "UPDATE operation SET kind = 'thing.else' WHERE lane = 'P0' AND seq = 5")
+    assert (await watch.verify(P0, 0))["broken"]
+    await tamper(bench, "UPDATE operation SET kind = 'thing.happened' WHERE lane = 'P0' AND seq = 5")
+    await watch.verify(P0, 7)
+    assert degraded.reasons == {"audit": "entry 5 of lane P0 was altered"}, "a part of it proves nothing"
+    assert not (await watch.verify(P0, 0))["broken"]
+    assert (degraded.reasons, watch.facts()["broken"]) == ({}, [])
 
 
 # the commands ---------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ async def test_a_replay_writes_what_the_runner_writes_with_as_many_bytes(tmp_pat
 async def test_a_replay_leaves_the_log_of_the_runner_whole(tmp_path: Path) -> None:
     async with durable_core(tmp_path) as core:
         rounds = Rounds(core)
-        for kind in ("replay", "replay_reads", "runner"):
+        for kind in ("replay", "replay_writes", "runner"):
             await rounds.take(kind, 2, 2)
         assert await core.database.transaction(lambda tx: operations.verify_chain(tx, OperationLane.P1)) > 0
         (left,) = await core.database.fetch("SELECT count(*) FROM admission WHERE status <> 'terminal'")
@@ -84,9 +84,9 @@ async def test_a_record_keeps_statements_by_transaction_and_knows_writes_from_re
     assert await recording.transaction(work) == "kept"
     await recording.transaction(lambda tx: tx.execute("SELECT 2") and None)
     assert (await recording.fetch("SELECT 3"))[0][0] == 3
-    (written,) = recording.script()
+    (written,) = recording.script(only_writes=True)
     assert [sql.split(" (")[0] for sql, _ in written] == ["INSERT INTO operation", "INSERT INTO operation_head"]
-    assert [len(statements) for statements in recording.script(with_reads=True)] == [4, 1]
+    assert [len(statements) for statements in recording.script()] == [4, 1]
 
 
 def test_ids_are_renamed_wherever_they_occur() -> None:
@@ -127,7 +127,7 @@ def test_ratios_are_of_rounds_that_were_taken_beside_each_other() -> None:
     assert findings.figures["p99_ms_32"] == 20.0
     assert findings.to_json()["reaches"] == {"vs_dbos": True, "vs_raw_pair": False}
     assert findings.to_json()["reach_details"]["vs_raw_pair"] == {
-        "value": 0.5, "at_least": 0.6, "says": "32 sessions at least 0.6 x the same writes without the runtime",
+        "value": 0.5, "at_least": 0.6, "says": "32 sessions at least 0.6 x the same transactions without the runtime",
     }  # fmt: skip
 
 

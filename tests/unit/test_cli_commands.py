@@ -7,6 +7,7 @@ import contextlib
 import getpass
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from appliance.__main__ import main
-from appliance.cli import exit_codes
+from appliance.cli import exit_codes, service
 from appliance.console.api import LocalApi
 from appliance.contracts.errors import StorageFullError, Unavailable
 from appliance.store.database import Database
@@ -110,6 +111,9 @@ async def test_status_turn_and_sync(core: StandInCore, run: Run) -> None:
     assert (code, "P0" in out) == (0, True)
     code, out, _ = await run("sync", "status", "--json")
     assert json.loads(out)["lanes"][0]["pending"] == 2
+    core.degraded["sync"] = "P1 is stopped: the coordinator holds another history"
+    code, out, _ = await run("sync", "status")
+    assert (code, out.splitlines()[-1]) == (0, core.degraded["sync"])
 
 
 async def test_ask_and_speak(core: StandInCore, run: Run) -> None:
@@ -132,7 +136,9 @@ async def test_ask_and_speak(core: StandInCore, run: Run) -> None:
 async def test_ask_says_how_it_joins_and_by_which_name(core: StandInCore, run: Run) -> None:
     for how in ((), ("--steer", "--key", "r1"), ("--redirect",)):
         assert (await run("ask", "and pump three", *how))[0] == 0
-    assert core.joined == [("", "queue"), ("r1", "steer"), ("", "redirect")]
+    assert [arrival for _, arrival in core.joined] == ["queue", "steer", "redirect"]
+    keys = [key for key, _ in core.joined]
+    assert keys[1] == "r1" and len(set(keys)) == 3 and all(keys), "each has a key, so that it can be asked again"
     code, _, err = await run("ask", "x", "--steer", "--redirect")
     assert code == exit_codes.USAGE and "one of them" in err
     assert len(core.asked) == 3
@@ -147,7 +153,46 @@ async def test_a_sentence_that_ended_badly_says_how(core: StandInCore, run: Run)
     assert (code, out.splitlines()[-1]) == (exit_codes.PROBLEM, "(tr_1: idle, failed: the PLC is away)")
     core.status_of_asked, core.outcome, core.turn = "queued", None, None
     code, out, _ = await run("ask", "hello")
-    assert (code, out.splitlines()[-1]) == (0, "(no turn yet: waiting)")
+    goes_on = "it is taken and goes on: `floorhand turns list` shows how"
+    assert (code, out.splitlines()[-1]) == (exit_codes.TRY_LATER, f"(no turn yet: it waits; {goes_on})")
+    core.status_of_asked, core.outcome, core.turn, core.state, core.failure = "terminal", "done", "tr_1", "executing", ""
+    code, out, _ = await run("ask", "hello")  # it joined a turn that works still
+    assert (code, out.splitlines()[-1]) == (exit_codes.TRY_LATER, f"(tr_1: executing; {goes_on})")
+    core.outcome, core.state = "interrupted", "abandoned"
+    code, out, _ = await run("ask", "hello")
+    assert (code, out.splitlines()[-1]) == (exit_codes.PROBLEM, "(tr_1: abandoned, interrupted)")
+    core.outcome, core.state, core.failure = "done", "failed", "the PLC is away"
+    assert (await run("ask", "hello"))[0] == exit_codes.PROBLEM
+
+
+@pytest.mark.req("R1", "S1")
+@pytest.mark.field("FC-R04")
+@pytest.mark.parametrize("how", ["broken", "late"])
+async def test_when_the_answer_is_lost_it_is_said_that_it_may_have_been_taken(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    taken: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.read(65_536)
+        if request:  # else it was only asked whether anybody listens
+            taken.append(request)
+            await (asyncio.sleep(0) if how == "broken" else reader.read())
+        writer.close()
+
+    monkeypatch.setattr(service, "_QUICK_S", 0.5)
+    (tmp_path / "run").mkdir()
+    async with await asyncio.start_unix_server(serve, tmp_path / "run/api.sock"):
+        code, out, err = await run("ask", "what is the load", "--wait", "0", "--steer", "--json")
+        assert code == exit_codes.MAY_BE_TAKEN and "it may have been taken" in err and "floorhand turns list" in err
+        again = re.search(r"floorhand ask --steer --key (\w{16}) 'what is the load'", err)
+        assert again is not None and json.loads(out)["error"]["code"] == "may_be_taken"
+        code, _, err = await run("hold", "--reason", "belt off")
+        assert code == exit_codes.MAY_BE_TAKEN and "look before you ask for it again" in err
+        code, _, err = await run("turns", "list")  # asks for nothing that could be taken
+        assert code == (exit_codes.NOT_REACHABLE if how == "broken" else exit_codes.TRY_LATER)
+        assert len(taken) == 3
+    assert (await run("ask", "x"))[0] == exit_codes.NOT_REACHABLE
 
 
 async def test_a_refusal_comes_with_its_cure(core: StandInCore, run: Run) -> None:

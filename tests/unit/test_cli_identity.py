@@ -82,6 +82,11 @@ async def test_a_loss_is_shown_and_settled_with_name_and_note(bench: Bench, run:
     code, out, _ = await run("ledger", "show", "--json")
     (told,) = json.loads(out)["salvages"]
     assert code == exit_codes.OK and told["set_aside"] == "ledger.db.damaged-1" and told["why"] == "a test said so"
+    assert told["lost"] == ["turn (10 before, 0 now)"]
+    row = {"tables": {"turn": {"before": 40, "after": 31}}, "lost_commits": 8, "unplaced_pages": 0}
+    await bench.database.transaction(lambda tx: tx.execute("UPDATE salvage SET account = ?", (json.dumps(row),)) and None)
+    code, out, _ = await run("ledger", "show")
+    assert "40 before, 31 now" in out and "8 commits" in " ".join(out.split())
     code, out, _ = await run("ledger", "settle", "1", "--note", "nothing was under way")
     assert code == exit_codes.OK and "ledger.db.damaged-1" in out
     code, _, err = await run("ledger", "settle", "1", "--note", "again")

@@ -22,6 +22,7 @@ from appliance.alarms.settings import AlarmSettings
 from appliance.contracts.admission import Door, Outcome
 from appliance.contracts.alarm import Inhibition
 from appliance.contracts.delivery import Channel
+from appliance.contracts.effect import Confirmation
 from appliance.contracts.plan import Intent, Step
 from appliance.contracts.reading import Quality, Reading
 from appliance.contracts.store import Transaction
@@ -105,7 +106,7 @@ async def waiting_message(bench: Bench) -> Lasting:
 async def fresh_question(bench: Bench) -> Lasting:
     """A yes belongs to what was just asked, and after two minutes to nothing when two questions are open."""
     for number in (1, 2):
-        turn = await given_turn(bench, f"q{number}", (Step("ask", "ask", {"question": "Shall I?"}),), lane=f"speaker:{number}")
+        turn = await given_turn(bench, f"q{number}", (Step("ask", "ask", {"question": "Shall I?"}),), lane=f"asset:{number}")
         action = (await bench.one("SELECT id FROM action WHERE turn_id = ?", turn.id))["id"]
 
         def ask(tx: Transaction, turn_id: str = turn.id, action_id: str = action) -> None:
@@ -125,7 +126,7 @@ async def fresh_question(bench: Bench) -> Lasting:
         heard = spoke | {"speech_ended_mono_ns": bench.clock.monotonic_ns()}
         answer = await given_admission(bench, f"yes{bench.ids.count}", door=Door.VOICE, payload=heard)
         meant = await questions.meant_by(Intent("confirm", "en", "yes"), answer)
-        return meant != "which_one"
+        return isinstance(meant, Confirmation)
 
     return Lasting(120, goes_on)
 

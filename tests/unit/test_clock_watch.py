@@ -14,10 +14,11 @@ import pytest
 
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
-from appliance.foundation import clock_steps
+from appliance.foundation import clock_steps, system_clock
 from appliance.foundation.clock_steps import ClockSteps
 from appliance.foundation.supervisor import Degraded
-from appliance.health.clock_watch import ClockWatch
+from appliance.foundation.system_clock import SystemClock, kernel_clock_state
+from appliance.health.clock_watch import CANNOT_ASK, ClockWatch
 from appliance.store import audit, operations
 from tests.support.clock import ManualClock
 from tests.support.ledger import Bench, open_bench
@@ -103,6 +104,28 @@ async def test_an_undisciplined_clock_is_named_until_it_is_set(bench: Bench) -> 
     await watch.look()
     assert degraded.reasons == {}
     assert await noted(bench, "clock_synced") == [f'{{"at_mono_ns":{bench.clock.mono_ns},"is_synced":true}}']
+
+
+async def test_a_clock_that_cannot_be_asked_is_not_called_one_that_nobody_sets(bench: Bench) -> None:
+    bench.clock.is_synced = False
+    degraded = Degraded()
+    await ClockWatch(bench.database, bench.clock, degraded, Bell(), can_ask=lambda: False).look()
+    assert degraded.reasons["clock"] == CANNOT_ASK and "nothing sets" not in CANNOT_ASK
+
+
+@pytest.mark.parametrize(
+    ("state", "is_marked", "is_synced"),
+    [(0, False, True), (5, True, False), (-1, False, False), (-1, True, True), (None, True, True), (None, False, False)],
+)
+def test_where_the_kernel_may_not_be_asked_timesyncd_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: int | None, is_marked: bool, is_synced: bool
+) -> None:
+    monkeypatch.setattr(system_clock, "_adjtimex", lambda: None if state is None else lambda _: state)
+    monkeypatch.setattr(system_clock, "_TIMESYNC_MARK", mark := tmp_path / "synchronized")
+    if is_marked:
+        mark.touch()
+    assert SystemClock().is_synced is is_synced
+    assert (kernel_clock_state() is None) is (state in (None, -1))
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ async def test_an_answer_that_breaks_the_room_ends_the_turn_that_asked(tmp_path:
         hall.change = breaking(Corrupt("the page is damaged"))
         await hall.restart()
         hall.open()
-        answer = await hall.say("yes confirm", by="other")
+        answer = await hall.say("yes confirm")
         assert (answer.outcome, answer.turn_id) == (Outcome.FAILED, asked.turn_id)
         assert (await hall.turn(asked.turn_id))["state"] == "failed" and hall.bus.writes == []
         for by in ("other", "console"):

@@ -176,7 +176,8 @@ async def test_what_cannot_join_is_said_to_be_so_and_the_turn_goes_on(
     asked = await reading(hall)
     joining = await join(hall, text, arrival, language)
     hall.bus.open_gate.set()
-    assert (await hall.ended(joining)).turn_id == asked.turn_id
+    joined = await hall.ended(joining)
+    assert (joined.turn_id, joined.outcome) == (asked.turn_id, Outcome.REFUSED)
     assert (await hall.ended(asked)).outcome is Outcome.DONE
     said = await hall.said(asked.turn_id)
     assert len(said) == 2 and said[0].startswith(sentence) and said[1] == SAID[TEMPERATURE]

@@ -170,6 +170,9 @@ def _contracts() -> Sequence[Any]:
     return [ReadTags.contract, Say.contract]
 
 
+HELD = "I am on hold by ann and carry nothing out. The reason: cleaning."
+
+
 # on hold -----------------------------------------------------------------------------------------------------------
 @pytest.fixture
 async def held(tmp_path: Path) -> AsyncIterator[Hall]:
@@ -183,9 +186,23 @@ async def held(tmp_path: Path) -> AsyncIterator[Hall]:
 async def test_on_hold_nobody_is_asked_for_what_would_be_refused(held: Hall) -> None:
     admission = await held.say(SET_FAN)
     assert admission.outcome is Outcome.REFUSED
-    assert await held.said(admission.turn_id) == ["I cannot do that. I am on hold. Nothing is executed until I am released."]
+    assert await held.said(admission.turn_id) == [f"I cannot do that. {HELD}"]
     assert await held.questions() == [] and held.bus.writes == []
     assert (await held.say(TEMPERATURE)).outcome is Outcome.DONE  # reading changes nothing
+
+
+@pytest.mark.req("R10")
+@pytest.mark.parametrize(
+    ("language", "text", "said"),
+    [
+        ("en", "create a work order for motor three", f"I cannot do that. {HELD}"),
+        ("zh", "把三号电机的风扇转速设为百分之八十", "我不能这样做。ann已让我暂停，我不执行任何操作。原因：cleaning。"),
+        ("zh", "为三号电机创建工单", "我不能这样做。ann已让我暂停，我不执行任何操作。原因：cleaning。"),
+    ],
+)
+async def test_every_refusal_of_a_plan_names_who_holds_and_why(held: Hall, language: str, text: str, said: str) -> None:
+    admission = await held.say(text, language=language)
+    assert (admission.outcome, await held.said(admission.turn_id)) == (Outcome.REFUSED, [said])
 
 
 @pytest.mark.req("R10", "F7")

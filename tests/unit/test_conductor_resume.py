@@ -78,7 +78,7 @@ async def test_a_turn_stopped_between_asking_and_waiting_asks_once(hall: Hall) -
     assert (await hall.rooms.runner.run(await turns.plan(opened, planner.plan(intent, {})))).kind == "waiting"
     assert (await hall.turn(opened.id))["state"] == "executing"
     resumed = (await hall.restart()).resumed
-    answered = (await hall.console_door.admit("yes confirm", "en", "other")).admission  # the answer is there first
+    answered = (await hall.console_door.admit("yes confirm", "en", "console")).admission  # the answer is there first
     hall.open()
     for each in (*resumed, answered):
         assert (await hall.ended(each)).outcome is Outcome.DONE
@@ -201,7 +201,8 @@ async def test_a_restart_in_the_middle_of_work_is_told_and_so_is_work_put_aside(
     assert recovered.resumed == [] and len(recovered.suspended) == 1
     await hall.conductor.tell_recovered(0, recovered.suspended)
     restarted = "I was restarted and go on where I stopped."
-    aside = "I was interrupted too often, or too long ago, so I have put a job aside. Please look at what it did."
+    what = "what is the temperature of motor three"
+    aside = f"I was interrupted too often, or too long ago, so I have put this aside: {what}. Please look at what was done of it."
     assert await hall.said() == [restarted, aside]  # not again while it still waits to be said
     assert (await hall.said(recovered.suspended[0].id)) == [aside]
     hall.open()

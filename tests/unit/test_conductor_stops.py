@@ -103,8 +103,25 @@ async def test_a_write_that_was_under_way_is_called_unknown_and_nothing_after_it
     ended = await hall.ended(answer)
     assert ended.outcome is Outcome.INTERRUPTED
     assert (await hall.bench.one("SELECT status FROM effect"))["status"] == "unknown"
+    await hall.speak_all()
+    unknown = "I stopped while setting the fan speed of motor 3 to 80 percent. I do not know whether it happened."
+    assert [text for text in await delivered(hall, ended.turn_id) if text.startswith(unknown)]
     assert (await steps_of(hall, ended.turn_id))[2:] == [("done", "skipped"), ("cancelled", "skipped")]
     assert hall.bus.writes == [("motor_3.fan_speed", 80)]
+
+
+async def delivered(hall: Hall, turn_id: str | None) -> list[str]:
+    rows = await hall.bench.rows("SELECT text FROM delivery WHERE turn_id = ? AND status = 'delivered' ORDER BY seq", turn_id)
+    return [row["text"] for row in rows]
+
+
+@pytest.mark.req("R7", "T7")
+async def test_who_wants_to_hear_nothing_more_is_still_told_what_was_done(hall: Hall) -> None:
+    asked = await hall.say(SET_FAN)
+    await hall.say("yes confirm")
+    await hall.say("stop talking")
+    await hall.speak_all()
+    assert await delivered(hall, asked.turn_id) == ["The fan speed of motor 3 is now 80 percent."]
 
 
 @pytest.mark.req("R7")
@@ -163,7 +180,10 @@ async def test_a_stop_of_what_has_ended_is_handled_at_once(hall: Hall) -> None:
 @pytest.mark.req("R7")
 async def test_a_person_at_the_machine_may_mean_what_runs_but_nobody_guesses_among_several(hall: Hall) -> None:
     first = await reading(hall, by="ann")
-    assert await told(hall, await hall.say("stop that", by="bob")) == f"{MACHINE} I am not doing anything that I could stop."
+    nothing = f"{MACHINE} I am doing nothing of yours. I am doing: {ASK_TEMPERATURE}. To stop that too, say stop everything."
+    assert await told(hall, await hall.say("stop that", by="bob")) == nothing
+    elsewhere = await told(hall, await hall.say("stop the work on pump three", by="bob"))
+    assert elsewhere == nothing.replace("nothing of yours", "nothing there")
     second = await reading(hall, by="bob", text="what is the load of motor three")
     doubt = await told(hall, await hall.utter("stop that"))
     assert doubt.startswith(f"{MACHINE} I am doing more than one thing: what is the load of motor three; {ASK_TEMPERATURE}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.contracts.admission import Admission, Door, Request, RequestKind
+from appliance.contracts.admission import Admission, Arrival, Door, Request, RequestKind
 from appliance.contracts.errors import Refused
 from appliance.contracts.store import Transaction
 from appliance.core import RunningCore, Standing
@@ -96,6 +96,34 @@ async def test_an_answer_shows_only_what_came_of_it(hall: Hall, core: RunningCor
     hall.bench.clock.advance(1)
     answered = await core.ask("yes confirm", "en", wait_s=10)
     assert (answered["turn"], answered["replies"]) == (asked["turn"], ["The fan speed of motor 3 is now 80 percent."])
+
+
+@pytest.mark.req("R1", "R7")
+@pytest.mark.parametrize(("steered", "outcome", "state"), [
+    ("what is the load of motor three", "done", "idle"),
+    ("what is the load of motor three", "interrupted", "abandoned"),
+    ("set the fan speed of motor three to 300", "refused", "idle"),
+])  # fmt: skip
+async def test_who_steers_is_told_what_became_of_it(
+    hall: Hall, core: RunningCore, steered: str, outcome: str, state: str
+) -> None:
+    hall.bus.open_gate.clear()
+    first = asyncio.create_task(core.ask(ASK_TEMPERATURE, "en", wait_s=10))
+    await until(lambda: hall.bus.reading == 1, "the turn reads the machine")
+    second = asyncio.create_task(core.ask(steered, "en", wait_s=10, arrival=Arrival.STEER))
+    await until(lambda: any(signal.steered for _, signal in hall.conductor.bells._led.values()), "the turn knows")
+    hall.bus.open_gate.set()
+    if outcome == "interrupted":
+        hall.bus.open_gate.clear()  # what waited goes on; the steered step waits in its turn
+        (row,) = await hall.bench.rows("SELECT id FROM admission WHERE arrival = 'steer'")
+        async with asyncio.timeout(10):
+            while (steer := await admission_of(hall, row["id"])).status != "terminal":  # noqa: ASYNC110 - of the ledger
+                await asyncio.sleep(0)
+        await hall.conductor.stop_turn(str(steer.turn_id), "technician", "not now")
+    answer = await second
+    assert (answer["outcome"], answer["state"], answer["turn"]) == (outcome, state, (await first)["turn"])
+    if outcome == "done":
+        assert "The load of motor 3 is 80 percent." in answer["replies"], "it was waited for, not only taken up"
 
 
 @pytest.mark.req("R1")

@@ -17,7 +17,7 @@ from appliance.cli.exit_codes import exit_code_of
 from appliance.contracts.errors import ConfigError, Corrupt, OwnedElsewhere, StorageFullError, Unavailable
 from appliance.data_folder import first_fault, prepare_data_folder, storage_fault
 from appliance.foundation.system_clock import SystemClock
-from appliance.settings_last_good import settings_for_service
+from appliance.settings_last_good import keep_sound, settings_for_service
 from appliance.store.database import Database
 from demo.interactive import elsewhere
 
@@ -55,6 +55,7 @@ def test_a_copy_that_cannot_be_kept_is_only_a_warning(tmp_path: Path, caplog: py
     (tmp_path / "file").touch()
     settings = settings_for_service(SHIPPED, {"FLOORHAND_DATA": str(tmp_path / "file")})
     assert settings.config_fault == ""
+    keep_sound(settings)
     assert [record.message for record in caplog.records] == ["config.not_kept"]
 
 
@@ -63,6 +64,7 @@ async def test_an_owned_ledger_ends_the_run_with_1_and_a_cure(tmp_path: Path) ->
     owned = await asyncio.to_thread(run_with, tmp_path)
     await ledger.close()
     assert (owned.returncode, "doctor" in owned.stderr, "Traceback" in owned.stderr) == (exit_codes.PROBLEM, True, False)
+    assert not (tmp_path / "config-last-good").exists(), "the copy belongs to the core that runs"
 
 
 def test_the_folder_is_not_for_others(tmp_path: Path) -> None:

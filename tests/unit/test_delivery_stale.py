@@ -19,6 +19,7 @@ from appliance.store.unsaid import PRESENT_FOR_S, TOO_LATE
 from tests.support.clock import ManualClock
 from tests.support.hall import LOW_PRESSURE, Hall, open_hall
 from tests.support.ledger import Bench, open_bench
+from tests.support.operating import holding_of
 from tests.support.plans import phrasing
 
 ASK_TEMPERATURE = "what is the temperature of motor three"
@@ -83,7 +84,7 @@ class Voice:
         return list(self.mouth.sounded)
 
     async def until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> None:
-        open_ones = "SELECT * FROM delivery WHERE status IN ('pending', 'attempting')"
+        open_ones = "SELECT * FROM delivery WHERE channel = 'speech' AND status IN ('pending', 'attempting')"
         async with asyncio.timeout(5):
             while not holds(await self.bench.rows(open_ones)):  # noqa: ASYNC110 - rows set no event
                 await asyncio.sleep(0.005)
@@ -190,6 +191,26 @@ async def test_an_alarm_that_is_still_there_is_told_with_its_number_as_one_of_th
     hall.bench.clock.advance(PRESENT_FOR_S)
     first, *_ = await voice.comes_back()
     assert first.startswith("From earlier: Pump three low pressure.")
+
+
+# what is so for as long as it waits -----------------------------------------------------------------------------------
+@pytest.mark.req("R10", "R5")
+@pytest.mark.parametrize("is_released", [False, True])
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+async def test_a_hold_is_said_however_late_and_only_as_it_is(tmp_path: Path, is_released: bool, boot: str) -> None:
+    """It is no answer that somebody waited for: with the voice back, whoever stands there must know that nothing is executed."""
+    async with open_bench(tmp_path) as bench:
+        voice, holding = Voice(bench), holding_of(bench)
+        voice.goes_away()
+        await holding.hold("belt off", "anna")
+        await voice.is_tried()
+        if is_released:
+            await holding.release("anna")
+        bench.clock.advance(PRESENT_FOR_S + 1)
+        bench.clock.boot_id = boot
+        on, off = "I am on hold. Nothing is executed until I am released.", "I am released and carry out work again."
+        assert await voice.comes_back() == [off if is_released else on]
+        await voice.stop()
 
 
 # words of an earlier boot ---------------------------------------------------------------------------------------------

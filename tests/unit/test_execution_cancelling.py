@@ -147,5 +147,5 @@ async def test_the_key_switch_is_named_in_the_language_of_the_turn(yard: Yard, l
 async def test_after_the_hold_work_goes_on(yard: Yard) -> None:
     bench = yard.bench
     await bench.database.transaction(lambda tx: holds.begin(tx, bench.clock, HoldSource.KEY_SWITCH, by="", reason=""))
-    await bench.database.transaction(lambda tx: holds.end(tx, bench.clock, HoldSource.KEY_SWITCH, by=""))
+    await bench.database.transaction(lambda tx: holds.end(tx, bench.clock, HoldSource.KEY_SWITCH, of="", by=""))
     assert await yard.runner.run(await yard.turn(MARK)) == FINISHED

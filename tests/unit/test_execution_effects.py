@@ -277,19 +277,23 @@ async def test_a_person_settles_what_nothing_else_could(yard: Yard, verdict: Any
     runner = yard.runner(waits=[])
     await runner.run(turn)
     action_id = (await yard.effect())["action_id"]
+    with pytest.raises(Refused, match="with a note of how you know") as unnoted:
+        await runner.settle_effect(action_id, verdict, " ", "anna")
+    assert "--note" in unnoted.value.facts["cure"]
     settled = await runner.settle_effect(action_id, verdict, "looked at the gauge", "anna")
     assert (settled.status, settled.settled_by, settled.note) == (status, "anna", "looked at the gauge")
     assert (await yard.states())[0] == state
-    with pytest.raises(Refused, match="no unknown effect"):
-        await runner.settle_effect(action_id, verdict, "again", "anna")
+    with pytest.raises(Refused, match=f"is settled already, as {verdict.replace('-', ' ')} by anna: looked at the") as refused:
+        await runner.settle_effect(action_id, verdict, "again", "bert")
+    assert "unknowns list" in refused.value.facts["cure"]
     assert (await yard.effect())["note"] == "looked at the gauge"
 
 
 async def test_only_an_unknown_effect_can_be_settled(yard: Yard) -> None:
     await yard.runner().run(await yard.turn())
     for action_id in ((await yard.effect())["action_id"], "ac_none"):
-        with pytest.raises(Refused):
-            await yard.runner().settle_effect(action_id, "done", "", "anna")
+        with pytest.raises(Refused, match=r"never unknown|no effect at all"):
+            await yard.runner().settle_effect(action_id, "done", "seen", "anna")
     with pytest.raises(Refused, match="done or not-done"):
         await yard.runner().settle_effect("ac_none", "perhaps", "", "anna")  # type: ignore[arg-type]
 
@@ -310,7 +314,7 @@ async def test_a_persons_word_stands_against_evidence_that_comes_later(yard: Yar
     runner = yard.runner()
     running = asyncio.create_task(runner.run(turn))
     await asked.wait()
-    await runner.settle_effect((await yard.effect())["action_id"], "done", "", "anna")
+    await runner.settle_effect((await yard.effect())["action_id"], "done", "seen", "anna")
     answer.set()
     assert (await running).kind == "failed"  # the person knew no line to say, so the next step has nothing to say
     assert ((await yard.effect())["status"], (await yard.effect())["settled_by"]) == ("applied", "anna")

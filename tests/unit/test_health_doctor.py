@@ -197,6 +197,18 @@ async def test_beside_a_running_service_the_database_is_not_touched(subject: Sub
     assert "database" in problems(subject)
 
 
+@pytest.mark.field("FC-O01")
+def test_a_service_that_is_frozen_is_said_not_to_answer(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernel accepts for a stopped process is not read by anybody."""
+    monkeypatch.setattr("appliance.health.doctor._ANSWER_S", 0.2)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as frozen:
+        frozen.bind(str(subject.socket))
+        frozen.listen(8)
+        found = problems(subject)
+    assert "does not answer" in found["service"].detail and "restart floorhand" in found["service"].cure
+    assert "does not answer" in found["database"].detail
+
+
 def test_vitals_of_a_pi(tmp_path: Path) -> None:
     zone = tmp_path / "class/thermal/thermal_zone0"
     zone.mkdir(parents=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from appliance.contracts.delivery import Delivery
 from appliance.contracts.errors import Malformed, Unavailable
 from appliance.contracts.speech import SpeechReceipt
-from appliance.delivery.last_words import LastWords, Trouble
+from appliance.delivery.last_words import LastWords, Trouble, memo_file
 from appliance.delivery.phrasing import Phrasing
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
@@ -149,3 +150,15 @@ async def test_trouble_of_the_ledger_is_shown_and_told_until_it_is_over(tmp_path
         assert "ledger" not in degraded.reasons
         await until(lambda: len(outside.said) == 2 and outside.retained[-1] == b"", "over")
     await database.close()
+
+
+def test_what_was_said_is_remembered_where_it_can_be_written_though_the_data_folder_cannot(tmp_path: Path) -> None:
+    data, runtime = tmp_path / "data", tmp_path / "runtime"
+    runtime.mkdir()
+    assert memo_file(tmp_path / "run/api.sock", data, {}) == tmp_path / "run/last-words.json"
+    inside = data / "run/api.sock"
+    memo = memo_file(inside, data, {"XDG_RUNTIME_DIR": str(runtime)})
+    assert memo.parent == runtime
+    assert memo != memo_file(tmp_path / "other/run/api.sock", tmp_path / "other", {"XDG_RUNTIME_DIR": str(runtime)})
+    without = memo_file(inside, data, {"XDG_RUNTIME_DIR": str(tmp_path / "missing")})
+    assert without.parent == Path(tempfile.gettempdir()) and without.name == memo.name

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from appliance import opening
-from appliance.contracts.errors import OwnedElsewhere, StorageFullError, Unavailable
+from appliance.contracts.errors import OwnedElsewhere, Refused, StorageFullError, Unavailable
 from appliance.data_folder import FILES_UMASK, prepare_data_folder
 from appliance.opening import Opened, open_everything
 from appliance.settings import Settings, load_settings
-from appliance.store import owners, reserve, witness
+from appliance.store import holds, owners, reserve, witness
 from tests.support.ledger import ORIGIN
 from tests.support.old_ledger import root_of, spoil, write_history
 from tests.support.small_disk import small_disk
@@ -97,6 +97,11 @@ async def test_a_copied_card_is_said_named_and_audited_once(tmp_path: Path, monk
             assert "may be a copy" in now.degraded.reasons["identity"]
             assert len([text for text in await said(now) if "may be a copy" in text]) == start
             assert (await audits(now)).count("audit.machine_changed") == 1
+            # What was on hold meanwhile where it came from is not known here.
+            with pytest.raises(Refused, match="on hold by floorhand"):
+                await now.ledger.transaction(holds.require_none)
+            assert (await audits(now)).count("audit.hold_began") == 1
+            assert any("I am on hold" in text for text in await said(now))
     monkeypatch.setattr(opening, "fingerprint", lambda: "board=1111 card=aaaa")
     async with opened(tmp_path / "first") as now:
         assert "identity" not in now.degraded.reasons

@@ -51,17 +51,32 @@ async def test_hold_and_release(site: Site, run: Run) -> None:
     code, out, _ = await run("hold", "--reason", "belt off the pulley")
     assert (code, f"on hold by {ME} since" in out, "belt off the pulley" in out) == (0, True, True)
     code, out, _ = await run("hold", "--reason", "again", "--json")
-    assert (code, json.loads(out)["holds"][0]["reason"]) == (0, "belt off the pulley")
+    assert (code, json.loads(out)["holds"][0]["reason"]) == (0, "belt off the pulley; again")
     await site.holding.begin(HoldSource.KEY_SWITCH, by="key switch", reason="")
     code, out, _ = await run("release")
-    assert (code, "on hold by the key switch" in out) == (exit_codes.PROBLEM, True)
+    assert (code, out.splitlines()[0], "on hold by the key switch" in out) == (exit_codes.PROBLEM, "released, and still:", True)
     await site.holding.end(HoldSource.KEY_SWITCH, by="key switch")
     code, _, err = await run("release")
-    assert (code, err) == (exit_codes.PROBLEM, "nothing is on hold\n")
+    assert (code, err.splitlines()[0], "floorhand status" in err) == (exit_codes.PROBLEM, "nothing is on hold", True)
     assert await site.texts() == [
         "I am on hold. Nothing is executed until I am released.",
         "I am released and carry out work again.",
     ]
+
+
+@pytest.mark.req("R10", "O2")
+async def test_a_hold_of_somebody_else_is_released_by_name_or_with_all(site: Site, run: Run) -> None:
+    for name in ("anna", "bert", "carl"):
+        await site.holding.hold("belt", name)
+    code, _, err = await run("release")
+    assert (code, err.splitlines()[0]) == (exit_codes.PROBLEM, f"{ME} holds nothing; on hold by anna, bert, carl")
+    assert "release --for 'anna'" in err
+    assert (await run("release", "--for", "anna", "--all"))[0] == exit_codes.USAGE
+    code, out, _ = await run("release", "--for", "anna")
+    assert (code, "by anna" in out, "by bert" in out) == (exit_codes.PROBLEM, False, True)
+    assert (await run("release", "--all"))[:2] == (0, "not on hold: work is carried out\n")
+    noted = await site.bench.rows("SELECT payload ->> '$.by' AS by FROM operation WHERE kind = 'audit.hold_ended'")
+    assert [row["by"] for row in noted] == [ME] * 3
 
 
 @pytest.mark.req("R10", "R8", "O2")
@@ -78,7 +93,10 @@ async def test_everybody_who_looks_sees_it(site: Site, run: Run, tmp_path: Path)
     assert (code, json.loads(out)["hold"]["on_hold"]) == (exit_codes.PROBLEM, True)
     code, out, _ = await run("doctor", "--json")
     found = {each["check"]: each for each in json.loads(out)["findings"]}
-    assert (code, found["service.hold"]["cure"]) == (exit_codes.PROBLEM, "When it is safe: floorhand release")
+    assert (code, found["service.hold"]["cure"]) == (
+        exit_codes.PROBLEM,
+        "When it is safe: floorhand release, as anna; or floorhand release --for 'anna'",
+    )
     assert found["service.mqtt"]["detail"] == "refused; for more than two hours"
     assert "timedatectl" in found["service.clock_behind"]["cure"]
     assert "--undo" in found["service.drain"]["cure"]
@@ -107,7 +125,7 @@ async def test_drain_says_when_nothing_runs_any_more(site: Site, run: Run) -> No
     assert (code, json.loads(out)) == (0, {"draining": True, "drained": True, "turns_running": 0})
     code, out, _ = await run("drain", "--undo")
     assert (code, out, site.floor.is_draining) == (0, "work is taken again\n", False)
-    assert (await run("drain", "--undo"))[0] == 0
+    assert await run("drain", "--undo") == (0, "nothing was drained: work is taken as ever\n", "")
     noted = await site.bench.rows("SELECT kind FROM operation WHERE kind GLOB 'audit.drain_*' ORDER BY seq")
     assert [row["kind"] for row in noted] == ["audit.drain_began", "audit.drain_ended"]
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from appliance.contracts.errors import Malformed
 from appliance.delivery.phrasing import TONGUES, Phrasing, said_duration
+from appliance.planning.phrase_file import load_phrase_file
+from tests.support.planning import PHRASES
 from tests.support.plans import PLANT, phrasing
 
 WORDING = Phrasing({"en": {"hot": "{asset} is at {value}.", "plain": "Yes."}, "zh": {"hot": "{asset}{value}。"}}, PLANT)
@@ -157,3 +159,11 @@ def test_the_shipped_phrases_have_every_sentence_execution_and_delivery_say(lang
     given_values = dict.fromkeys(("what", "why", "count", "events", "best", "alarms", "alarm"), "x")
     for name in NEEDED:
         assert phrasing().reply(name, language, **given_values)
+
+
+@pytest.mark.req("V5")
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_question_and_its_answer_spell_a_unit_alike(language: str) -> None:
+    """The question is planning's, with the units of the phrases; the answer is delivery's."""
+    asked = {unit: words.say.replace("{n}", "2") for unit, words in load_phrase_file(PHRASES / f"{language}.yaml").units.items()}
+    assert asked == {unit: WORDING.spoken(quantity(2, unit), language) for unit in asked}

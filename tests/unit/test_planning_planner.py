@@ -116,7 +116,7 @@ def test_the_value_written_is_the_one_said_or_the_limit(planner: Planner, said: 
             "Fan speed can be set from 0 to 100 percent.",
         ),
         ("set the fan speed of motor three to minus ten", "en", "Fan speed can be set from 0 to 100 percent."),
-        ("set the belt speed of conveyor three to three", "en", "Belt speed can be set from 0.0 to 2.0 meters per second."),
+        ("set the belt speed of conveyor three to three", "en", "Belt speed can be set from 0.0 to 2.0 metres per second."),
         ("set the fan speed of motor three to ten degrees", "en", "Fan speed is set in percent."),
         ("set the fan speed of motor three to eighty point five", "en", "Fan speed is set in steps of 1 percent."),
         ("set the temperature of motor three to ten degrees", "en", "The temperature of motor 3 cannot be set."),
@@ -232,7 +232,7 @@ def test_the_plan_of_an_over_temperature_alarm(planner: Planner) -> None:
     [
         (LOW, "en", ["Pump three low pressure. It is at 1.2 bar.",
                      "Look for a leak at the seals first. Then check the suction strainer."]),
-        (JAM, "en", ["Conveyor three overcurrent. It is at 9.0 amperes.",
+        (JAM, "en", ["Conveyor three overcurrent. It is at 9.0 amps.",
                      "Look for a jam on the belt first. Keep your hands off while it can start."]),
         (HOT, "zh", ["三号电机温度过高。当前值为94摄氏度。", "请先检查风扇和滤网。外壳很烫，请小心。"]),
         (LOW, "zh", ["三号泵压力过低。当前值为1.2巴。", "请先检查密封处是否泄漏，再检查吸入口滤网。"]),

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.errors import ConfigError
-from appliance.settings import find_data_dir, find_socket, load_settings
+from appliance.settings import Settings, find_data_dir, find_socket, load_settings
 from appliance.settings_faults import ConfigFaults
-from appliance.settings_last_good import check_settings, settings_for_service
+from appliance.settings_last_good import check_settings, keep_sound, settings_for_service
 
 pytestmark = pytest.mark.req("O5")
 
@@ -192,23 +192,30 @@ def test_phrases_and_playbooks_are_part_of_the_check(folder: Path, edit: Edit) -
         check_settings(folder, {})
 
 
+def started(folder: Path, environ: dict[str, str]) -> Settings:
+    """What a core that owns its data folder runs with."""
+    settings = settings_for_service(folder, environ)
+    keep_sound(settings)
+    return settings
+
+
 @pytest.mark.field("FC-O04")
 def test_a_broken_configuration_starts_from_the_last_good_copy(folder: Path, edit: Edit, tmp_path: Path) -> None:
     environ = {"FLOORHAND_DATA": str(tmp_path / "data"), "FLOORHAND_SPEAKER_RECORD": "out.wav"}
-    good = settings_for_service(folder, environ)
+    good = started(folder, environ)
     assert good.config_fault == ""
     edit("appliance.yaml", "  host:", "  hots:")
-    fallen_back = settings_for_service(folder, environ)
+    fallen_back = started(folder, environ)
     assert "mqtt.hots" in fallen_back.config_fault
     assert fallen_back.mqtt == good.mqtt
     assert fallen_back.voice.record_to == good.voice.record_to
     assert fallen_back.phrases_dir.is_dir()
     assert fallen_back.phrases_dir != good.phrases_dir
     (folder / "appliance.yaml").write_text("{", encoding="utf-8")
-    assert settings_for_service(folder, environ).mqtt == good.mqtt
+    assert started(folder, environ).mqtt == good.mqtt
     (folder / "phrases" / "en.yaml").write_text("{", encoding="utf-8")
     shutil.copy(SHIPPED / "appliance.yaml", folder)
-    assert "en.yaml" in settings_for_service(folder, environ).config_fault
+    assert "en.yaml" in started(folder, environ).config_fault
     with pytest.raises(ConfigError):
         check_settings(folder, environ)
 
@@ -216,15 +223,15 @@ def test_a_broken_configuration_starts_from_the_last_good_copy(folder: Path, edi
 @pytest.mark.field("FC-O04")
 def test_the_copy_follows_every_good_configuration_and_holds_no_variable(folder: Path, edit: Edit, tmp_path: Path) -> None:
     environ = {"FLOORHAND_DATA": str(tmp_path / "data"), "FLOORHAND_MQTT_USER": "u", "FLOORHAND_MQTT_PASSWORD": "s3cr3t-Pa55"}
-    settings_for_service(folder, environ)
+    started(folder, environ)
     copy = tmp_path / "data" / "config-last-good"
     before = (copy / "appliance.yaml").stat().st_ino
-    settings_for_service(folder, environ)
+    started(folder, environ)
     assert (copy / "appliance.yaml").stat().st_ino == before  # the same again is not written again
     edit("policies.yaml", "turns_at_once: 16", "turns_at_once: 4")
-    settings_for_service(folder, environ)
+    started(folder, environ)
     edit("policies.yaml", "turns_at_once: 4", "turns_at_once: none")
-    assert settings_for_service(folder, environ).session.turns_at_once == 4
+    assert started(folder, environ).session.turns_at_once == 4
     assert "s3cr3t-Pa55" not in "".join(path.read_text(encoding="utf-8") for path in copy.rglob("*") if path.is_file())
     assert copy.stat().st_mode & 0o077 == 0
 

@@ -21,6 +21,7 @@ from appliance.foundation.system_clock import SystemClock
 from appliance.store import operations, reserve
 from appliance.store.database import Database
 from appliance.store.faults import StorageFault
+from tests.support.foreign import holding
 from tests.support.ledger import request
 from tests.support.small_disk import SmallDisk, small_disk
 
@@ -117,12 +118,28 @@ async def test_when_the_reserve_is_used_up_too_nothing_promised_is_lost_and_noth
         disk.fill()
         taken = await ledger.fill_up("first")
         assert len(taken) > 200
+        assert ledger.database.fault is StorageFault.USED_UP  # nobody says any more that alarms are taken
         assert await ledger.keys() == taken
         disk.make_room()
         await ledger.alarm("again")
         assert await ledger.keys() == [*taken, "again"]
     with contextlib.closing(sqlite3.connect(disk.folder / "ledger.db")) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.field("FC-D01", "FC-R06")
+async def test_who_reads_for_so_long_that_the_log_takes_all_room_is_named(disk: SmallDisk) -> None:
+    async with opened(disk.folder) as ledger:
+        await ledger.talk("before")
+        with holding(ledger.database.path, "BEGIN") as let_go:
+            disk.fill()
+            await ledger.fill_up("alarm")
+            assert ledger.database.fault is StorageFault.USED_UP
+            assert "python" in ledger.database.trouble and "keeps reading" in ledger.database.trouble
+            let_go()
+        disk.make_room()
+        await ledger.talk("after")
+        assert ledger.database.fault is None
 
 
 @pytest.mark.field("FC-D02")

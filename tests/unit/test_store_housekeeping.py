@@ -44,7 +44,7 @@ async def test_it_finds_out_that_writing_works_again(tmp_path: Path, monkeypatch
         house = Housekeeping(bench.database, bench.clock, every_s=0.02)
         running = asyncio.create_task(house.run())
         with holding(bench.database.path, "BEGIN IMMEDIATE") as let_go:
-            await until(lambda: bench.database.fault is StorageFault.UNWRITABLE, "trouble")
+            await until(lambda: bench.database.fault is StorageFault.HELD, "trouble")
             let_go()
         await until(lambda: bench.database.fault is None, "trouble over")
         running.cancel()

@@ -95,3 +95,16 @@ async def test_what_was_under_way_is_stopped_when_rows_of_work_are_missing(tmp_p
         assert salvages.named(await bench.database.fetch(salvages.OPEN)) == ""
         with pytest.raises(Refused, match="settled by anna"):
             await bench.database.transaction(lambda tx: salvages.settle(tx, bench.clock, 1, by="bert", note="again"))
+
+
+async def test_of_damaged_files_the_newest_three_are_kept(ledger: Path) -> None:
+    for number in range(1, 6):
+        ledger.with_name(f"{ledger.name}-wal").touch()
+        damage.suspect(ledger, f"a test said so, {number}")
+        salvage.mend(ledger, CLOCK, ORIGIN)
+    assert sorted(path.name for path in ledger.parent.glob("*.damaged-*") if not path.name.endswith(("-wal", "-shm"))) == [
+        f"{ledger.name}.damaged-{number}" for number in (3, 4, 5)
+    ]
+    assert not list(ledger.parent.glob("*.damaged-[12]-*"))
+    with closing(sqlite3.connect(ledger)) as db:
+        assert db.execute("SELECT count(*) FROM salvage").fetchone()[0] == 5  # what is known of the others stays

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.operation import GENESIS_HASH, OperationLane
+from appliance.foundation.supervisor import Degraded
 from appliance.store import operations, uplink
+from appliance.sync.reconciliation import Reconciliation
 from tests.support.ledger import Bench, open_bench
 
 P1, P2 = OperationLane.P1, OperationLane.P2
@@ -76,3 +78,28 @@ async def test_hashes_and_newest_entries_are_found(tmp_path: Path) -> None:
         assert newest is not None
         assert newest.payload == {"text": "c"}
         assert await uplink.newest_of(bench.database, P2, ("other",), "e") is None
+
+
+@pytest.mark.req("Y2", "R8")
+@pytest.mark.field("FC-D04")
+async def test_a_stopped_lane_is_named_until_the_coordinator_takes_it_indeed(tmp_path: Path) -> None:
+    """That contact is lost mends nothing: nobody is told that it goes on, and a fork names its way on."""
+    async with open_bench(tmp_path) as bench:
+        await write(bench, P1, "a", "b")
+        await write(bench, P2, "a")
+        ours, degraded = await uplink.lane_heads(bench.database), Degraded()
+        reconciliation = Reconciliation(bench.database, bench.clock, degraded)
+        await reconciliation.stop(P2, "malformed", "an entry is not understood", ours[P2])
+        reconciliation.forgive()
+        assert reconciliation.stopped == {}  # it is tried again
+        assert degraded.reasons == {"sync": "P2 is stopped: an entry is not understood"}
+        await reconciliation.compare({"P1": (2, "f" * 64)})
+        why = degraded.reasons["sync"]
+        assert "P1 is stopped: the coordinator holds another history of P1 up to 2" in why and "P2 is stopped" in why
+        assert "a new ledger under a new name" in why and "docs/operations.md" in why
+        reconciliation.forgive()
+        assert set(reconciliation.stopped) == {P1}
+        reconciliation.goes_on(P2)
+        assert "P2 is stopped" not in degraded.reasons["sync"]
+        await reconciliation.compare({})
+        assert degraded.reasons == {}

@@ -82,7 +82,7 @@ class StopWork:
             stopping.stop(tx, self._clock, self._ids, turn.id, cause=Cause.USER, by=by, reason=reason)
         match len(work):
             case 0:
-                return self._told(call, arguments, [], self._reply(call, "stop_none"))
+                return self._told(call, arguments, [], self._nothing(tx, call, arguments))
             case 1:
                 return self._told(call, arguments, work, self._reply(call, "stopping_one", work=self._name(call, work[0])))
             case count:
@@ -95,8 +95,15 @@ class StopWork:
             work = about(all_work(tx), arguments.asset)
         else:
             work = meant(tx, call)
-        # An alarm is announced first: no word of anybody takes that away.
-        return [turn for turn in work if not turn.is_about_alarms or deliveries.has_words(tx, turn.id)]
+        return _stoppable(tx, work)
+
+    def _nothing(self, tx: Transaction, call: ToolCall, arguments: Arguments) -> str:
+        """Say that nothing stops, and what goes on for others or elsewhere: only words that mean it stop it."""
+        work = [] if arguments.every else _stoppable(tx, all_work(tx))
+        if not work:
+            return self._reply(call, "stop_none")
+        names = "; ".join(self._name(call, turn) for turn in work[:_NAMED])
+        return self._reply(call, "stop_none_there" if arguments.asset else "stop_none_of_yours", works=names)
 
     def _drop_queued(self, tx: Transaction, lane: str) -> None:
         """End what the speaker has asked for and was not begun."""
@@ -116,3 +123,8 @@ class StopWork:
 
     def _reply(self, call: ToolCall, name: str, **values: str) -> str:
         return self._wording.reply(name, call.language, **values)
+
+
+def _stoppable(tx: Transaction, work: Sequence[Turn]) -> list[Turn]:
+    """Return the work that may be stopped. An alarm is announced first: no word of anybody takes that away."""
+    return [turn for turn in work if not turn.is_about_alarms or deliveries.has_words(tx, turn.id)]

@@ -59,6 +59,7 @@ class WriteTag:
         security=SecurityContract(AccessLevel.OPERATOR, "field"),
         telemetry=TelemetryContract("write_tag.started", "write_tag.done", "write_tag.failed"),
         has_effect=True,
+        overwrites="key",
     )
 
     def __init__(self, bus: FieldBus, plant: Plant, clock: Clock) -> None:

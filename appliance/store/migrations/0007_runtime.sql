@@ -36,7 +36,7 @@ CREATE TABLE hold (
     ended_by TEXT,
     CHECK ((ended_utc IS NULL) = (ended_by IS NULL))
 ) STRICT;
-CREATE UNIQUE INDEX hold_on ON hold (source) WHERE ended_utc IS NULL;
+CREATE UNIQUE INDEX hold_on ON hold (source, by) WHERE ended_utc IS NULL;   -- several persons may hold, each once
 
 -- A CHECK cannot be widened in place: the table is made anew with its rows, under the same sequence.
 CREATE TABLE delivery_wider (
@@ -80,6 +80,17 @@ CREATE INDEX confirmation_of_turn ON confirmation (turn_id) WHERE status = 'pend
 ALTER TABLE delivery ADD COLUMN clock_synced INTEGER NOT NULL DEFAULT 0 CHECK (clock_synced IN (0, 1));   -- when it was queued
 ALTER TABLE delivery ADD COLUMN ended_mono_ns INTEGER;
 ALTER TABLE delivery ADD COLUMN ended_boot_id TEXT;
+-- An answer is to a question that had been asked, and was open, when it was admitted: told by the admissions' order, as no clock
+-- spans restarts. Answers that wait while the appliance is updated are to none.
+ALTER TABLE confirmation ADD COLUMN asked_after_seq INTEGER NOT NULL DEFAULT 0;    -- the newest admission when it was asked
+ALTER TABLE confirmation ADD COLUMN closed_after_seq INTEGER;                      -- and when it was closed
+ALTER TABLE delivery ADD COLUMN tried_after_seq INTEGER;   -- and when it may first have been heard; NULL: it has not been
+UPDATE confirmation SET asked_after_seq = (SELECT coalesce(max(seq), 0) FROM admission) WHERE status = 'pending';
+UPDATE delivery SET tried_after_seq = (SELECT coalesce(max(seq), 0) FROM admission)
+    WHERE channel = 'speech' AND (status IN ('attempting', 'delivered', 'failed') OR may_be_repeat = 1);
+CREATE INDEX confirmation_closed ON confirmation (closed_after_seq) WHERE closed_after_seq IS NOT NULL;
+
+ALTER TABLE delivery ADD COLUMN tells_effect INTEGER NOT NULL DEFAULT 0 CHECK (tells_effect IN (0, 1));   -- no stop takes it back
 ALTER TABLE delivery ADD COLUMN unsaid INTEGER NOT NULL DEFAULT 0;   -- of how many answers that were not said it tells
 ALTER TABLE alarm ADD COLUMN raised_boot_id TEXT;   -- of raised_mono_ns
 ALTER TABLE announcement ADD COLUMN first_clock_synced INTEGER NOT NULL DEFAULT 0 CHECK (first_clock_synced IN (0, 1));
