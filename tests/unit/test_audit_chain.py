@@ -6,12 +6,11 @@ import asyncio
 import json
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from appliance.__main__ import main
 from appliance.cli import exit_codes
 from appliance.contracts.errors import Malformed
 from appliance.contracts.operation import OperationLane
@@ -24,6 +23,7 @@ from appliance.settings import DATABASE_FILE
 from appliance.store import audit, head_witness, operations
 from appliance.store.audit_check import Walked, newest_slice, walk_slice
 from appliance.store.lock import FileLock
+from tests.support.command_line import Run, command_line
 from tests.support.ledger import ORIGIN, Bench, open_bench
 from tests.support.operating import serving_site
 from tests.support.waiting import until
@@ -31,7 +31,6 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.req("X7")
 
 P0, P1 = OperationLane.P0, OperationLane.P1
-Run = Callable[..., Awaitable[tuple[int, str, str]]]
 TRIGGERS = ("operation_append_only_u", "operation_append_only_d", "operation_head_never_back", "operation_head_stays")
 
 
@@ -43,16 +42,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("FLOORHAND_CONFIG", str(Path(__file__).parents[2] / "config"))
-    monkeypatch.setenv("FLOORHAND_DATA", str(tmp_path))
-
-    async def command(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = await asyncio.to_thread(main, list(arguments))
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return command
+    return command_line(monkeypatch, tmp_path, capsys)
 
 
 def has_write_ahead_log(ledger: Path) -> bool:

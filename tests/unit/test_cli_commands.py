@@ -10,40 +10,27 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from appliance.__main__ import main
 from appliance.cli import exit_codes, service
 from appliance.console.api import LocalApi
 from appliance.contracts.errors import StorageFullError, Unavailable
 from appliance.store.database import Database
 from appliance.version import VERSION
 from tests.support.clock import ManualClock
+from tests.support.command_line import Run, command_line
 from tests.support.core import StandInCore, tell_story
 
 pytestmark = pytest.mark.req("O2")
 
-SHIPPED = Path(__file__).parents[2] / "config"
-Run = Callable[..., Awaitable[tuple[int, str, str]]]
-
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run one command as the shell would, on a thread of its own; return exit code, output, errors."""
-    monkeypatch.setenv("FLOORHAND_CONFIG", str(SHIPPED))
-    monkeypatch.setenv("FLOORHAND_DATA", str(tmp_path))
-
-    async def command(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = await asyncio.to_thread(main, list(arguments))
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return command
+    return command_line(monkeypatch, tmp_path, capsys)
 
 
 @pytest.fixture

@@ -6,39 +6,28 @@ import asyncio
 import contextlib
 import getpass
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from appliance.__main__ import main
 from appliance.cli import exit_codes
 from appliance.console.api import LocalApi
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
 from appliance.ledger_standing import LedgerStanding
 from appliance.store import damage, identities, salvage
+from tests.support.command_line import Run, command_line
 from tests.support.core import StandInCore
 from tests.support.ledger import ORIGIN, Bench, open_bench
 from tests.support.old_ledger import root_of, spoil, write_history
 
 pytestmark = pytest.mark.req("O2")
 
-Run = Callable[..., Awaitable[tuple[int, str, str]]]
-
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("FLOORHAND_CONFIG", str(Path(__file__).parents[2] / "config"))
-    monkeypatch.setenv("FLOORHAND_DATA", str(tmp_path))
-
-    async def command(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = await asyncio.to_thread(main, list(arguments))
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return command
+    return command_line(monkeypatch, tmp_path, capsys)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ async def test_an_alarm_is_announced_advised_on_and_ends_in_a_question(hall: Hal
     assert asked == "Shall I create a work order for motor 3?" and await hall.questions() == [asked]
     alarm = await hall.bench.one("SELECT * FROM alarm")
     assert (alarm["session_id"], alarm["state"]) == (turn["session_id"], "unacknowledged")
-    assert [row["priority"] for row in await hall.bench.rows("SELECT priority FROM delivery ORDER BY seq")] == [11, 5, 5]
+    assert [row["priority"] for row in await hall.bench.rows("SELECT priority FROM delivery ORDER BY seq")] == [11, 8, 8]
     done = await hall.bench.rows("SELECT step_id FROM action WHERE state = 'done' ORDER BY position")
     assert [row["step_id"] for row in done] == ["announce", "log", "state", "remember", "cases", "advise_case"]
     assert hall.delivered >= 2 and hall.beats >= 2

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import getpass
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from appliance.__main__ import main
 from appliance.cli import exit_codes
 from appliance.contracts.hold import HoldSource
 from appliance.contracts.plan import Step
@@ -18,25 +17,16 @@ from appliance.contracts.store import Transaction
 from appliance.contracts.turn import TurnState
 from appliance.health.status_line import status_line
 from appliance.store import turns
+from tests.support.command_line import Run, command_line
 from tests.support.ledger import given_turn
 from tests.support.operating import Site, serving_site
 
-Run = Callable[..., Awaitable[tuple[int, str, str]]]
 ME = getpass.getuser()
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("FLOORHAND_CONFIG", str(Path(__file__).parents[2] / "config"))
-    monkeypatch.setenv("FLOORHAND_DATA", str(tmp_path))
-
-    async def command(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = await asyncio.to_thread(main, list(arguments))
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return command
+    return command_line(monkeypatch, tmp_path, capsys)
 
 
 @pytest.fixture
