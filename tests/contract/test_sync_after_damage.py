@@ -118,6 +118,12 @@ async def test_entries_the_coordinator_had_after_all_are_a_fork_with_a_name(
         await eventually(lambda: "another history of P2" in side.degraded.reasons.get("sync", ""))
         kept = await side.bench.rows("SELECT count(*) AS n FROM operation WHERE lane = 'P2'")
         assert kept == [{"n": 200}]
-        entry = await side.bench.one("SELECT payload FROM operation WHERE kind = 'sync.forked' AND entity = 'P2'")
+        named = "SELECT payload FROM operation WHERE kind = 'sync.forked' AND entity = 'P2'"
+
+        async def is_named() -> bool:  # it is shown first
+            return bool(await side.bench.rows(named))
+
+        await eventually(is_named)
+        entry = await side.bench.one(named)
     assert to_json(entry["payload"])["reason"] == "fork"
     assert len([row for row in arrived(coordinator, "forked") if row["lane"] == "P2"]) == 200
