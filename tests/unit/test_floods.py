@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.admission import Outcome
+from appliance.contracts.delivery import PRIORITY_ADVICE
 from appliance.store import deliveries
 from tests.support.alarms import acknowledge_all
 from tests.support.flood_hall import FIRST, at_rest, burst, flooded, serving, summaries, take, until_told
@@ -57,7 +58,7 @@ async def test_the_first_alarm_is_announced_before_the_flood_is_known(hall: Hall
 async def test_the_number_is_said_before_the_rest_of_what_the_first_alarm_wants(hall: Hall) -> None:
     await burst(hall, 8)
     order = [row["priority"] for row in await hall.bench.rows("SELECT priority FROM delivery ORDER BY priority DESC, seq")]
-    assert order[:2] == [13, 12] and set(order[2:]) == {5}
+    assert order[:2] == [13, 12] and set(order[2:]) == {PRIORITY_ADVICE}
 
 
 @pytest.mark.req("F6")
