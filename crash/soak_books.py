@@ -28,11 +28,6 @@ class Findings:
     effects: dict[str, int] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing is."""
-        return not (self.lost or self.doubled or self.wrong)
-
 
 class Books:
     """The ledger of a core that has ended, read only."""
