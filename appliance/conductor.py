@@ -29,6 +29,7 @@ from appliance.admission.queue import AdmissionQueue
 from appliance.after_restart import AfterRestart
 from appliance.alarm_turns import AlarmTurns
 from appliance.bells import Bells
+from appliance.contracts import lane as lane_names
 from appliance.contracts.admission import (
     PRIORITY_UTTERANCE,
     Admission,
@@ -68,7 +69,6 @@ log = logging.getLogger(__name__)
 _LOOK_FOR_UNANSWERED_S = 30.0  # the limit is half an hour, so half a minute more does not matter
 _ASK_LEDGER_AGAIN_S = 1.0  # while the card is full or does not answer: a try that fails writes nothing
 _INTERJECTIONS_AT_ONCE = 4  # each is a few rows and a sentence; they are led beside the turns and never wait for one
-_CONTROL = "control:"  # the doors' prefix of the lane in which a speaker's interjections are led
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Conductor:
 
     async def _is_talk(self, admission: Admission) -> bool:
         """Whether an admission is no alarm's: talk, and work that goes on after a restart, wait while the appliance drains."""
-        if admission.kind is RequestKind.RESUME and not admission.lane.startswith(_CONTROL):
+        if admission.kind is RequestKind.RESUME and not lane_names.is_beside(admission.lane):
             rows = await self._rooms.ledger.fetch(turns.BY_ID, (str(admission.payload["turn_id"]),))
             return not any(turns.to_turn(row).is_about_alarms for row in rows)
         return admission.kind is RequestKind.UTTERANCE
@@ -250,7 +250,7 @@ class Conductor:
         intent = rooms.phrasebook.understand(str(payload["text"]), language)
         decided_mono_ns = rooms.clock.monotonic_ns()
         intent = intent or Intent("not_understood", language, str(payload["text"]))
-        if intent.slots.get("that") and self.lanes.is_busy(admission.lane.removeprefix(_CONTROL)):
+        if intent.slots.get("that") and self.lanes.is_busy(lane_names.own(admission.lane)):
             intent = replace(intent, name="stop_work", slots={})  # "cancel that" is about one's own work while there is some
         if intent.name in ("confirm", "deny"):
             verdict = await rooms.questions.meant_by(intent, admission)

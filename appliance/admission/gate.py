@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from appliance.admission.turned_away import TurnedAway
+from appliance.contracts import lane as lanes
 from appliance.contracts.admission import PRIORITY_ALARM, Admission, Admitted, Request, RequestKind
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import FloorhandError, Refused, StorageFullError, Unavailable
@@ -129,7 +130,7 @@ class Gate:
         """
         if (own := admissions.count_queued_in(tx, lane)) >= INTERJECTION_LANE_LIMIT:
             raise _full(f"{_counted(own, 'interjection')} already in lane {lane}", own, _LANE_DRAINS_PER_S)
-        if admissions.has_work(tx, lane.removeprefix(admissions.CONTROL)):
+        if admissions.has_work(tx, lanes.own(lane)):
             return
         if (waiting := admissions.count_queued_of(tx, RequestKind.INTERJECTION)) >= INTERJECTION_LIMIT:
             raise _full(f"{_counted(waiting, 'interjection')} already", waiting, _QUEUE_DRAINS_PER_S)

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable
 
 from appliance.alarms.settings import AlarmSettings
+from appliance.contracts import lane as lanes
 from appliance.contracts.admission import PRIORITY_ALARM, Door, Request, RequestKind
 from appliance.contracts.alarm import Disposition, Inhibition
 from appliance.contracts.clock import Clock, IdSource
@@ -186,7 +187,7 @@ class Inhibitions:
             payload["active_for_s"] = (self._clock.monotonic_ns() - began.journalled_mono_ns) / 1e9
         # One that was admitted before was held before it could be said.
         key = began.event.dedupe_key if began.admission_id is None else f"late:{began.admission_id}"
-        request = Request(Door.SCHEDULE, RequestKind.ALARM, f"asset:{asset}", key, payload, PRIORITY_ALARM)
+        request = Request(Door.SCHEDULE, RequestKind.ALARM, lanes.of_asset(asset), key, payload, PRIORITY_ALARM)
         admission = admissions.insert(tx, self._clock, self._ids, request, digest(payload))
         alarm_events.announce_late(tx, began.seq, admission.id)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from appliance.alarms.floods import admit_news
 from appliance.alarms.settings import AlarmSettings
+from appliance.contracts import lane as lanes
 from appliance.contracts.admission import PRIORITY_ALARM, Door, Request, RequestKind
 from appliance.contracts.alarm import Alarm, AlarmChange, AlarmState
 from appliance.contracts.alarm_definition import Priority
@@ -109,7 +110,7 @@ class Reannouncer:
             "active_for_s": self._active_for_s(told),
         }
         key = f"again:{told.subject}:{number}"
-        lane = f"asset:{alarm.asset}"
+        lane = lanes.of_asset(alarm.asset)
         request = Request(Door.SCHEDULE, RequestKind.ALARM, lane, key, payload, PRIORITY_ALARM)
         admissions.insert(tx, self._clock, self._ids, request, digest(payload))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from appliance.contracts import lane as lanes
 from appliance.contracts.errors import Malformed
 from appliance.contracts.plan import Action
 from appliance.contracts.plant import Plant
@@ -17,24 +18,23 @@ from appliance.contracts.tool import ToolCall
 from appliance.contracts.turn import Turn, TurnState
 from appliance.store import turns
 
-_CONTROL = "control:"  # the doors' prefix of the lane in which a speaker's interjections are led
 _FLOOR = "voice"  # who speaks at the machine, and may mean what everybody hears
 _LONGEST_NAME = 120  # characters of what was said, as the name of the work
 
 
 def own_lane(call: ToolCall) -> str:
     """Return the lane in which the speaker's other talk is led."""
-    return call.lane.removeprefix(_CONTROL)
+    return lanes.own(call.lane)
 
 
 def all_work(tx: Transaction) -> list[Turn]:
     """Return everything that is under way or waits for an answer, without interjections."""
-    return [turn for turn in turns.under_way(tx) if not turn.lane.startswith(_CONTROL)]
+    return [turn for turn in turns.under_way(tx) if not lanes.is_beside(turn.lane)]
 
 
 def about(work: Sequence[Turn], asset: str) -> list[Turn]:
     """Return the work that is about an asset."""
-    return [turn for turn in work if turn.lane == f"asset:{asset}" or asset in _assets(turn.context.get("slots", {}))]
+    return [turn for turn in work if turn.lane == lanes.of_asset(asset) or asset in _assets(turn.context.get("slots", {}))]
 
 
 def meant(tx: Transaction, call: ToolCall) -> list[Turn]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from appliance.contracts import lane as lanes
 from appliance.contracts.admission import PRIORITY_ALARM, Admission, Door, Request, RequestKind
 from appliance.contracts.alarm import (
     AdvanceAlarm,
@@ -252,7 +253,7 @@ class AlarmDoor:
         self._gate.enter(tx, self._request(definition, f"chatter:{event.dedupe_key}", payload))
 
     def _request(self, definition: AlarmDefinition, key: str, payload: dict[str, object]) -> Request:
-        lane = f"asset:{definition.asset}"
+        lane = lanes.of_asset(definition.asset)
         return Request(self._door, RequestKind.ALARM, lane, key, payload, PRIORITY_ALARM)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from appliance.contracts import lane as lanes
 from appliance.contracts.admission import PRIORITY_CONSOLE, Admitted, Arrival, Door
 from appliance.contracts.clock import IdSource
 from appliance.contracts.errors import Refused
@@ -32,7 +33,7 @@ class ConsoleDoor:
         asked = spoken_request(
             self._is_interjection,
             Door.CONSOLE,
-            f"console:{by}",
+            lanes.of_person(by),
             f"ask:{by}:{key}" if key else self._ids.mint("ask"),
             {"text": text, "language": language, "by": by},
             PRIORITY_CONSOLE,

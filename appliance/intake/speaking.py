@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from appliance.contracts import lane as lanes
 from appliance.contracts.admission import PRIORITY_INTERJECTION, Arrival, Door, Request, RequestKind
 
 IsInterjection = Callable[[str, str], bool]
@@ -14,11 +15,6 @@ IsInterjection = Callable[[str, str], bool]
 def never(text: str, language: str) -> bool:
     """No text is an interjection."""
     return False
-
-
-def control_lane(lane: str) -> str:
-    """Return the lane in which interjections from a speaker's own lane are led, beside what runs there."""
-    return f"control:{lane}"
 
 
 def spoken_request(
@@ -32,5 +28,5 @@ def spoken_request(
 ) -> Request:
     """Return the request for a payload with ``text`` and ``language``. An interjection joins nothing: its arrival is QUEUE."""
     if is_interjection(str(payload["text"]), str(payload["language"])):
-        return Request(door, RequestKind.INTERJECTION, control_lane(lane), key, payload, PRIORITY_INTERJECTION)
+        return Request(door, RequestKind.INTERJECTION, lanes.beside(lane), key, payload, PRIORITY_INTERJECTION)
     return Request(door, RequestKind.UTTERANCE, lane, key, payload, priority, arrival)

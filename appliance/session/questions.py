@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from appliance.contracts import lane as lane_names
 from appliance.contracts.admission import Admission, Door
 from appliance.contracts.clock import Clock
 from appliance.contracts.delivery import DeliveryStatus
@@ -22,9 +23,6 @@ from appliance.contracts.store import Ledger, Transaction
 from appliance.store import actions, confirmations, deliveries, turns
 
 _JUST_ASKED_S = 120.0  # a "yes" belongs to what was asked last for this long; after that it may be meant for anything
-_CONTROL = "control:"  # the doors' prefix of the lane in which a speaker's interjections are led
-_ALARMS = "asset:"  # lanes of alarms and floods: what is asked there is nobody's own
-_TYPED = "console:"  # lanes of named persons
 
 
 class Questions:
@@ -72,10 +70,6 @@ class Questions:
         return asked.status is ConfirmationStatus.PENDING
 
 
-def _own_lane(answer: Admission) -> str:
-    return answer.lane.removeprefix(_CONTROL)
-
-
 def _answerable(tx: Transaction, answer: Admission) -> list[Confirmation]:
     """Return the questions that an answer may be to: its speaker's own, and those of alarms.
 
@@ -84,8 +78,8 @@ def _answerable(tx: Transaction, answer: Admission) -> list[Confirmation]:
     """
     asked = confirmations.open_before(tx, answer.seq)
     lanes = {question.id: turns.lane_of(tx, question.turn_id) for question in asked}
-    own = [question for question in asked if lanes[question.id] == _own_lane(answer)]
-    of_alarms = [question for question in asked if lanes[question.id].startswith(_ALARMS)]
+    own = [question for question in asked if lanes[question.id] == lane_names.own(answer.lane)]
+    of_alarms = [question for question in asked if lanes[question.id].startswith(lane_names.ASSET)]
     return own + of_alarms if answer.door is Door.VOICE else own or of_alarms
 
 
@@ -93,8 +87,8 @@ def _asked_of_others(tx: Transaction, answer: Admission) -> dict[str, str]:
     """Return the newest question that another person has open, and whom it was put to (empty: who stands at the machine)."""
     for question in reversed(confirmations.pending(tx)):
         lane = turns.lane_of(tx, question.turn_id)
-        if lane != _own_lane(answer) and not lane.startswith(_ALARMS):
-            who = lane.removeprefix(_TYPED) if lane.startswith(_TYPED) else ""
+        if lane != lane_names.own(answer.lane) and not lane.startswith(lane_names.ASSET):
+            who = lane.removeprefix(lane_names.CONSOLE) if lane.startswith(lane_names.CONSOLE) else ""
             return {"who": who, "question": question.question}
     return {}
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from appliance.contracts import lane as lanes
 from appliance.contracts.admission import Admission, AdmissionStatus, Arrival, Door, Outcome, Request, RequestKind
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Refused
@@ -18,9 +19,6 @@ from appliance.store.columns import json_text, to_json, to_utc, utc_text
 # Naming the partial index' own condition, and where they are ordered the index itself, keeps these queries on it, however long
 # the history behind it grows: SQLite would rather read all of it in order than sort the few rows that are open.
 _OPEN = "status IN ('queued', 'started', 'unknown')"
-
-CONTROL = "control:"
-"""The doors' prefix of the lane in which a speaker's interjections are led, beside what runs in the speaker's own lane."""
 
 # Whether something runs, or waits for a turn or an answer, in the lane :own. Indexed, and asked of few lanes.
 _HAS_WORK = f"""(EXISTS (SELECT 1 FROM admission AS own WHERE own.{_OPEN} AND own.lane = :own)
@@ -52,7 +50,7 @@ WITH taken (lane) AS (
 SELECT admission.*, free_lane.priority < ?7 AND EXISTS (SELECT 1 FROM waiting WHERE priority >= ?7) AS passes_alarm
 FROM admission JOIN free_lane USING (lane) WHERE status = 'queued' AND kind <> ?2 AND (kind = 'interjection') = ?3
 ORDER BY urgency DESC, kind = 'resume' DESC,
-    kind = 'interjection' AND {_HAS_WORK.replace(":own", f"substr(admission.lane, {len(CONTROL) + 1})")} DESC, seq LIMIT 1
+    kind = 'interjection' AND {_HAS_WORK.replace(":own", f"substr(admission.lane, {len(lanes.CONTROL) + 1})")} DESC, seq LIMIT 1
 """
 """Query of the admission to start next, and whether it goes before an alarm that waits.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from appliance.contracts import lane as lanes
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
@@ -23,7 +24,7 @@ _RESTING = """
     AND id NOT IN (SELECT session_id FROM flood WHERE is_calm = 0)"""
 
 # Conversations with people: those of alarms and of interjections are as many as there are assets and speakers.
-_TALK = "lane NOT GLOB 'asset:*' AND lane NOT GLOB 'control:*'"
+_TALK = f"lane NOT GLOB '{lanes.ASSET}*' AND lane NOT GLOB '{lanes.CONTROL}*'"
 
 RESTING = f"""SELECT id, coalesce((SELECT max(seq) FROM turn WHERE session_id = session.id), 0) AS newest FROM session
     WHERE state = 'open' AND {_RESTING}"""
