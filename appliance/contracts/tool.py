@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel
 
 from appliance.contracts.operation import OperationLane
+from appliance.contracts.principal import NOBODY, Principal
+from appliance.contracts.principal import AccessLevel as AccessLevel  # a word of the contracts, too
 from appliance.contracts.store import Transaction
-
-
-class AccessLevel(IntEnum):
-    """Who may call a tool; each level includes those below it."""
-
-    PUBLIC = 0
-    INTERNAL = 1
-    OPERATOR = 2
-    CRITICAL = 3
 
 
 class EffectDisposition(StrEnum):
@@ -50,7 +43,8 @@ class SchemaContract:
 
 @dataclass(frozen=True, slots=True)
 class SlaContract:
-    """Bound of one call in ms and how often it may be tried again (only ever for calls without effect)."""
+    """Bound of one call in ms and how often it may be tried again: calls without effect, and those of a tool that can restore
+    what was before (T5)."""
 
     max_execution_time_ms: int
     retries: int = 0
@@ -81,6 +75,10 @@ class ToolContract:
     ``is_held``: refused while the appliance is on hold (R10), as everything with an effect is. ``isolation`` is where it runs.
     ``overwrites``: the argument that names what a call replaces. Once another call about the same may have come after or beside
     it, reading back tells nothing of this one.
+
+    ``resource``: calls of tools that name the same one run one after the other (T8); empty: none is contended for.
+    ``fallback_tool``: tried with the same arguments when this one fails for good (T5); its access level may not be higher.
+    ``extends_plan``: a ledger tool that appends steps to its own turn.
     """
 
     name: str
@@ -94,6 +92,14 @@ class ToolContract:
     is_held: bool = False
     isolation: Isolation = Isolation.CORE
     overwrites: str = ""
+    resource: str = ""
+    fallback_tool: str = ""
+    extends_plan: bool = False
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether a call does more than read and speak: what a model wants of it always needs a person's yes."""
+        return self.has_effect or self.is_held or self.security.access_level >= AccessLevel.OPERATOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,7 @@ class ToolCall:
     lane: str
     language: str
     context: Mapping[str, Any]
+    principal: Principal = NOBODY
 
     @property
     def idempotency_key(self) -> str:
@@ -141,6 +148,52 @@ class GuardedTool(Protocol):
 
     def not_ready(self) -> str:
         """Return why a call would be in vain now, in words fit to be spoken; empty when it is READY. Must be quick."""
+        ...
+
+
+class LevelledTool(Protocol):
+    """A tool of which some calls need a higher level than its contract says: the write of a critical tag."""
+
+    def level_of(self, arguments: Any) -> AccessLevel:
+        """Return the level this call needs."""
+        ...
+
+
+class RestorableTool(Tool, Protocol):
+    """A tool with an effect that can be tried again after it failed, because what was before can be restored (T5)."""
+
+    async def snapshot(self, call: ToolCall, arguments: Any) -> Any:
+        """Return what is there before the call."""
+        ...
+
+    async def restore(self, call: ToolCall, arguments: Any, snapshot: Any) -> None:
+        """Bring that back after a call that failed.
+
+        Raises:
+            Unavailable: it cannot be restored now; the call is not tried again.
+            Uncertain: nobody knows whether it was restored.
+        """
+        ...
+
+
+class ToolCaller(Protocol):
+    """Calls other tools for a tool that declares them as dependencies (T4)."""
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Return the result of a tool without effect, within the call under way.
+
+        Raises:
+            RecursiveCallPrevented: the tool is in the call path already; the message spells the path.
+            Refused: it is no dependency of the calling tool, or it has an effect.
+        """
+        ...
+
+
+class ComposedTool(Tool, Protocol):
+    """A tool that calls others; it is given its caller when it is loaded."""
+
+    def uses(self, caller: ToolCaller) -> None:
+        """Take the caller to use in ``run``."""
         ...
 
 

@@ -34,6 +34,8 @@ class StepForm(_Closed):
     arguments: dict[str, Any]
     when: str = Field(pattern=r"^((not )?[A-Za-z0-9_-]{1,64})?$")
     optional: bool
+    after: list[str] = Field(max_length=MOST_STEPS)
+    expects: str = Field(max_length=400)
 
 
 class PlanForm(_Closed):
@@ -43,6 +45,7 @@ class PlanForm(_Closed):
     source: str = Field(min_length=1, max_length=256)
     steps: list[StepForm] = Field(min_length=1, max_length=MOST_STEPS)
     estimate_s: float = Field(ge=0)
+    goes_on: bool = False
 
 
 def check(plan: Plan, tools: Mapping[str, ToolContract]) -> None:
@@ -59,7 +62,7 @@ def check(plan: Plan, tools: Mapping[str, ToolContract]) -> None:
 def _faults(plan: Plan, tools: Mapping[str, ToolContract]) -> Iterator[str]:
     stored = plan.to_json()
     try:
-        PlanForm.model_validate({**stored, "steps": list(stored["steps"])})
+        PlanForm.model_validate({**stored, "steps": [{**step, "after": list(step["after"])} for step in stored["steps"]]})
     except ValidationError as error:
         yield from (f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors(include_url=False, include_input=False))
         return
@@ -69,6 +72,7 @@ def _faults(plan: Plan, tools: Mapping[str, ToolContract]) -> Iterator[str]:
             yield f"{step.id}: there are two steps of this id"
         if step.when and step.when.removeprefix(_NOT) not in seen:
             yield f"{step.id}: {step.when!r} names no earlier step"
+        yield from (f"{step.id}: after {name!r}: there is no earlier step of this id" for name in step.after if name not in seen)
         seen.add(step.id)
         contract = tools.get(step.tool)
         if contract is None:

@@ -99,5 +99,11 @@ class Joins:
 
 def stored_plan(plan: Plan, earlier: Sequence[Mapping[str, Any]], added: Sequence[Action]) -> dict[str, Any]:
     """Return the stored form of a plan whose steps were added as actions: with the ids they got, behind ``earlier`` ones."""
-    steps = [{"id": a.step_id, "tool": a.tool, "arguments": a.arguments, "when": a.when, "optional": a.optional} for a in added]
+    steps = [
+        {
+            "id": a.step_id, "tool": a.tool, "arguments": a.arguments, "when": a.when, "optional": a.optional,
+            "after": a.after, "expects": a.expects,
+        }
+        for a in added
+    ]  # fmt: skip
     return {**plan.to_json(), "steps": [*earlier, *steps]}

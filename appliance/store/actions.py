@@ -39,14 +39,22 @@ def _insert(tx: Transaction, ids: IdSource, turn_id: str, steps: Sequence[Step],
             optional=step.optional,
             state=ActionState.PENDING,
             result=None,
+            after=step.after,
+            expects=step.expects,
         )
         for position, step in enumerate(steps, first)
     ]
     tx.executemany(
-        "INSERT INTO action (id, turn_id, position, step_id, tool, arguments, condition, optional, state)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(a.id, a.turn_id, a.position, a.step_id, a.tool, json_text(a.arguments), a.when, a.optional, a.state) for a in actions],
-    )
+        "INSERT INTO action (id, turn_id, position, step_id, tool, arguments, condition, optional, state, after_steps, expects)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                a.id, a.turn_id, a.position, a.step_id, a.tool, json_text(a.arguments), a.when, a.optional, a.state,
+                " ".join(a.after), a.expects,
+            )
+            for a in actions
+        ],
+    )  # fmt: skip
     return actions
 
 
@@ -127,4 +135,6 @@ def to_action(row: sqlite3.Row) -> Action:
         optional=bool(row["optional"]),
         state=ActionState(row["state"]),
         result=to_json_or_none(row["result"]),
+        after=tuple(row["after_steps"].split()),
+        expects=row["expects"],
     )

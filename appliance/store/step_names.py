@@ -14,10 +14,13 @@ _NOT = "not "
 
 
 def renamed(step: Step, names: Mapping[str, str]) -> Step:
-    """Return the step under its new id, with what it says about other steps (``when``, templates) following ``names``."""
+    """Return the step under its new id, with what it says about other steps (``when``, ``after``, templates) following
+    ``names``."""
     if all(old == new for old, new in names.items()):
         return step
-    return replace(step, id=names.get(step.id, step.id), when=_when(step.when, names), arguments=_filled(step.arguments, names))
+    after = tuple(names.get(name, name) for name in step.after)
+    own, when = names.get(step.id, step.id), _when(step.when, names)
+    return replace(step, id=own, when=when, arguments=_filled(step.arguments, names), after=after)
 
 
 def named_in(arguments: Any) -> Iterator[str]:
