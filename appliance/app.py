@@ -15,6 +15,7 @@ from functools import partial
 
 from appliance.admission.gate import Gate
 from appliance.admission.queue import AdmissionQueue
+from appliance.agent_rooms import AgentRooms
 from appliance.alarm_rooms import AlarmRooms
 from appliance.alarm_turns import AlarmTurns
 from appliance.alarms.floods import Floods
@@ -28,9 +29,6 @@ from appliance.core import RunningCore, Standing
 from appliance.delivery.announcer import Announcer, told_by_alarms
 from appliance.delivery.phrasing import Phrasing
 from appliance.delivery_rooms import DeliveryRooms
-from appliance.execution.runner import Runner
-from appliance.execution.shipped import shipped_tools
-from appliance.execution.toolbox import Toolbox
 from appliance.failed_start import tell_failed_start
 from appliance.field_rooms import FieldRooms, FieldSources
 from appliance.foundation.supervisor import supervise
@@ -45,7 +43,6 @@ from appliance.machine_panel import MachinePanel
 from appliance.opening import Opened, open_everything
 from appliance.operating import Operating
 from appliance.planning.interjections import Interjections
-from appliance.planning.planner import Planner
 from appliance.session.questions import Questions
 from appliance.session.turn_watch import TurnWatch
 from appliance.session.turns import Turns
@@ -152,29 +149,30 @@ class Appliance:
     def _build_conductor(self, epoch: int) -> None:
         settings, ledger, clock, ids = self.settings, self.ledger, self.clock, self.ids
         self.turns = Turns(ledger, clock, ids, epoch, settings.session)
-        tools = shipped_tools(
-            plant=settings.plant,
-            bus=self.sources.bus,
-            recaller=self.opened.memory,
-            writer=self.opened.memory,
-            procedures=self.opened.procedures,
-            wording=self.wording,
+        delivered = self.dispatcher.notify
+        self.turn_watch = TurnWatch(self.turns, ledger, clock, ids)
+        self.agent = AgentRooms(
+            ledger=ledger,
             clock=clock,
             ids=ids,
+            epoch=epoch,
+            plant=settings.plant,
+            bus=self.sources.bus,
+            memory=self.opened.memory,
+            procedures=self.opened.procedures,
+            wording=self.wording,
+            phrasebook=self.phrasebook,
+            playbooks=self.opened.playbooks,
             alarm_hands=self.alarms.handling,
             alarm_shelf=self.alarms.inhibitions,
+            delivered=delivered,
+            progress=self.turn_watch.progress,
         )
-        toolbox = Toolbox(tools)
-        bounds_s = {tool.contract.name: tool.contract.sla.max_execution_time_ms / 1000 for tool in tools}
-        planner = Planner(self.phrasebook, self.opened.playbooks, settings.plant, bounds_s)
-        delivered = self.dispatcher.notify
+        self.runner = self.agent.runner
+        planner = self.agent.planner
         self.floods = Floods(ledger, clock, ids, settings.alarms, wake=self.queue.wake, first_out=first_out)
         self.alarms.changes.stirred.append(self.floods.notify)
         self.reannouncer = Reannouncer(ledger, clock, ids, settings.alarms, wake=self.queue.wake)
-        self.turn_watch = TurnWatch(self.turns, ledger, clock, ids)
-        self.runner = Runner(
-            ledger, toolbox, clock, ids, epoch, self.wording, delivered=delivered, progress=self.turn_watch.progress
-        )
         rooms = Rooms(
             ledger=ledger,
             queue=self.queue,
@@ -192,7 +190,7 @@ class Appliance:
             questions=Questions(ledger, clock),
             phrasebook=self.phrasebook,
             planner=planner,
-            toolbox=toolbox,
+            toolbox=self.agent.toolbox,
             runner=self.runner,
             wording=self.wording,
             availability=self.availability,
@@ -320,7 +318,7 @@ class Appliance:
                 service("announcer", self._announcer().run),
                 service("floods", self.floods.run),
                 service("reannouncer", self.reannouncer.run),
-                service("unanswered", self.conductor.abandon_unanswered),
+                service("unanswered", self.conductor.unanswered.run),
                 service("manager watchdog", ManagerWatchdog(self.progress, notifier).run),
                 service("loop watchdog", LoopWatchdog().run),
             ]

@@ -11,7 +11,7 @@ Interjections ("stop that", "what are you doing") are led beside all this, past 
 
 Parts of the conductor have files of their own: ``alarm_turns`` (which alarms get a turn), ``turn_planning`` (a plan and its
 guards), ``joining`` (what is added to a running turn), ``bells`` (how a running turn hears of a stop), ``lanes`` (and draining),
-``words``.
+``unanswered`` (questions that end), ``words``.
 
 After a crash nothing here needs to know: ``admission.recovery`` admits a successor for every turn that was under way, and
 ``_go_on_with`` goes on where the ledger says it stopped.
@@ -31,7 +31,6 @@ from appliance.alarm_turns import AlarmTurns
 from appliance.bells import Bells
 from appliance.contracts import lane as lane_names
 from appliance.contracts.admission import (
-    PRIORITY_UTTERANCE,
     Admission,
     AdmissionStatus,
     Door,
@@ -45,7 +44,7 @@ from appliance.contracts.errors import FloorhandError, OwnedElsewhere, Refused, 
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.plan import Intent
 from appliance.contracts.ports import Wording
-from appliance.contracts.store import Ledger, Transaction
+from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
 from appliance.coordination.availability import Availability
 from appliance.execution.runner import Runner
@@ -62,11 +61,11 @@ from appliance.session.questions import Questions
 from appliance.session.turns import Turns
 from appliance.store import admissions, interrupts, stopping, turns
 from appliance.turn_planning import TurnPlanning
+from appliance.unanswered import LOOK_EVERY_S, Unanswered
 from appliance.words import Words
 
 log = logging.getLogger(__name__)
 
-_LOOK_FOR_UNANSWERED_S = 30.0  # the limit is half an hour, so half a minute more does not matter
 _ASK_LEDGER_AGAIN_S = 1.0  # while the card is full or does not answer: a try that fails writes nothing
 _INTERJECTIONS_AT_ONCE = 4  # each is a few rows and a sentence; they are led beside the turns and never wait for one
 
@@ -101,13 +100,12 @@ class Conductor:
         sessions: int,
         delivered: Callable[[], None],
         beat: Callable[[], None],
-        look_for_unanswered_s: float = _LOOK_FOR_UNANSWERED_S,
+        look_for_unanswered_s: float = LOOK_EVERY_S,
     ) -> None:
         self._rooms = rooms
         self._language = language
         self._delivered = delivered
         self._beat = beat
-        self._look_for_unanswered_s = look_for_unanswered_s
         self._words = Words(rooms.wording, rooms.clock, rooms.ids, language)
         self._planning = TurnPlanning(
             rooms.ledger, rooms.turns, rooms.alarms, rooms.planner, rooms.toolbox, rooms.availability, self._words
@@ -120,6 +118,8 @@ class Conductor:
         """What is led where; can be drained."""
         self.ended = self.lanes.ended
         """Notified whenever a lane becomes free, and when questions were abandoned."""
+        self.unanswered = Unanswered(rooms.turns, self._words, delivered, self.ended, every_s=look_for_unanswered_s)
+        """Service that ends questions nobody answers."""
 
     @property
     def running_turns(self) -> int:
@@ -378,15 +378,3 @@ class Conductor:
                 self._delivered()
         except Unavailable as error:  # a full card: what goes on goes on without these words
             log.warning("recovery.not_said", extra={"why": error.message})
-
-    async def abandon_unanswered(self) -> None:
-        """Look now and then, for ever, for questions that nobody answered within the limit (S7), and say that they ended."""
-        while True:
-            await asyncio.sleep(self._look_for_unanswered_s)
-            if await self._rooms.turns.abandon_unanswered(self._say_abandoned):
-                self._delivered()
-                async with self.ended:
-                    self.ended.notify_all()
-
-    def _say_abandoned(self, tx: Transaction, turn: Turn) -> None:
-        self._words.saying("unanswered", turn, turn.language, PRIORITY_UTTERANCE)(tx)

@@ -11,6 +11,7 @@ from pathlib import Path
 from appliance.admission.gate import Gate
 from appliance.admission.queue import AdmissionQueue
 from appliance.admission.recovery import Recovered, take_over
+from appliance.agent_rooms import AgentRooms
 from appliance.alarm_rooms import AlarmRooms
 from appliance.alarm_turns import AlarmTurns
 from appliance.alarms.floods import Floods
@@ -25,9 +26,6 @@ from appliance.delivery.alarm_messages import alarm_messages
 from appliance.delivery.dispatcher import Dispatcher
 from appliance.delivery.phrasing import Phrasing
 from appliance.delivery.publisher import Publisher
-from appliance.execution.runner import Runner
-from appliance.execution.shipped import shipped_tools
-from appliance.execution.toolbox import Toolbox
 from appliance.foundation.supervisor import Degraded
 from appliance.holding import Holding
 from appliance.intake.console_door import ConsoleDoor
@@ -36,7 +34,6 @@ from appliance.memory.memory import Memory
 from appliance.memory.settings import MemorySettings
 from appliance.planning.interjections import Interjections
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.planner import Planner
 from appliance.planning.playbooks import Playbooks
 from appliance.session.lease_keeper import LeaseKeeper
 from appliance.session.questions import Questions
@@ -106,29 +103,25 @@ class Core:
         self.alarms.changes.stirred.append(self.publisher.notify)
         self.memory = Memory(ledger, clock, ids, MemorySettings(), None, None, degraded)
         self.turns = Turns(ledger, clock, ids, epoch, SessionSettings())
-        tools = shipped_tools(
-            plant=site.plant, bus=outlets.bus, recaller=self.memory, writer=self.memory, procedures=outlets.procedures,
-            wording=site.wording, clock=clock, ids=ids, alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions,
-        )  # fmt: skip
-        bounds_s = {tool.contract.name: tool.contract.sla.max_execution_time_ms / 1000 for tool in tools}
-        planner = Planner(site.phrasebook, site.playbooks, site.plant, bounds_s)
         self.floods = Floods(ledger, clock, ids, _ALARMS, wake=self.queue.wake)
         self.alarms.changes.stirred.append(self.floods.notify)
         self.reannouncer = Reannouncer(ledger, clock, ids, _ALARMS, wake=self.queue.wake)
         self.watch = TurnWatch(self.turns, ledger, clock, ids)
         self.keeper = LeaseKeeper(ledger, clock, ids, epoch)
-        toolbox = Toolbox(tools)
-        self.runner = Runner(
-            ledger, toolbox, clock, ids, epoch, site.wording, delivered=self.dispatcher.notify,
+        agent = AgentRooms(
+            ledger=ledger, clock=clock, ids=ids, epoch=epoch, plant=site.plant, bus=outlets.bus, memory=self.memory,
+            procedures=outlets.procedures, wording=site.wording, phrasebook=site.phrasebook, playbooks=site.playbooks,
+            alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions, delivered=self.dispatcher.notify,
             progress=self.watch.progress, settle_waits=lambda: [0.0] * 3, retry_waits=lambda: repeat(0.0),
         )  # fmt: skip
+        self.runner = agent.runner
         alarm_turns = AlarmTurns(
-            ledger=ledger, turns=self.turns, planner=planner, floods=self.floods, availability=availability, plant=site.plant,
-            clock=clock, announced=self.reannouncer.notify,
+            ledger=ledger, turns=self.turns, planner=agent.planner, floods=self.floods, availability=availability,
+            plant=site.plant, clock=clock, announced=self.reannouncer.notify,
         )  # fmt: skip
         rooms = Rooms(
             ledger=ledger, queue=self.queue, turns=self.turns, alarms=alarm_turns, questions=Questions(ledger, clock),
-            phrasebook=site.phrasebook, planner=planner, toolbox=toolbox, runner=self.runner, wording=site.wording,
+            phrasebook=site.phrasebook, planner=agent.planner, toolbox=agent.toolbox, runner=self.runner, wording=site.wording,
             availability=availability, clock=clock, ids=ids,
         )  # fmt: skip
         self.conductor = Conductor(
@@ -164,7 +157,7 @@ class Core:
         self._leading = asyncio.create_task(self.conductor.run_until(self._closing), name="conductor")
         services = [
             self.dispatcher.run, self.publisher.run, self.alarms.changes.run, self.alarms.inhibitions.run, self.floods.run,
-            self.reannouncer.run, self.conductor.abandon_unanswered, self.conductor.bells.run, self.watch.run, self.keeper.run,
+            self.reannouncer.run, self.conductor.unanswered.run, self.conductor.bells.run, self.watch.run, self.keeper.run,
         ]  # fmt: skip
         self._services = [asyncio.create_task(run(), name=run.__qualname__) for run in services]
 

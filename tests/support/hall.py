@@ -14,6 +14,7 @@ from typing import Any
 from appliance.admission.gate import Gate
 from appliance.admission.queue import AdmissionQueue
 from appliance.admission.recovery import Recovered, take_over
+from appliance.agent_rooms import AgentRooms
 from appliance.alarm_turns import AlarmTurns
 from appliance.alarms.floods import Floods
 from appliance.alarms.reannounce import Reannouncer
@@ -25,9 +26,6 @@ from appliance.contracts.operation import OperationLane
 from appliance.contracts.plant import Plant
 from appliance.contracts.speech import Utterance
 from appliance.coordination.availability import Availability
-from appliance.execution.runner import Runner
-from appliance.execution.shipped import shipped_tools
-from appliance.execution.toolbox import Toolbox
 from appliance.foundation.supervisor import Degraded
 from appliance.intake.console_door import ConsoleDoor
 from appliance.intake.voice_door import VoiceDoor
@@ -36,7 +34,6 @@ from appliance.memory.procedural import ProcedureRepository
 from appliance.memory.settings import MemorySettings
 from appliance.planning.interjections import Interjections
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.planner import Planner
 from appliance.session.lease_keeper import LeaseKeeper
 from appliance.session.questions import Questions
 from appliance.session.settings import SessionSettings
@@ -81,12 +78,6 @@ class Hall:
         self.alarms = AlarmBench(
             ledger, clock, ids, plant, epoch, self.alarm_settings, notify=self._note_admitted, degraded=self.degraded
         )
-        tools = shipped_tools(
-            plant=plant, bus=self.bus, recaller=self.memory, writer=self.memory, procedures=self.procedures, wording=wording,
-            clock=clock, ids=ids, alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions,
-        )  # fmt: skip
-        toolbox = Toolbox(tools)
-        bounds_s = {tool.contract.name: tool.contract.sla.max_execution_time_ms / 1000 for tool in tools}
         queue = AdmissionQueue(ledger, clock)
         self.floods = Floods(ledger, clock, ids, self.alarm_settings, wake=queue.wake)
         self.reannouncer = Reannouncer(ledger, clock, ids, self.alarm_settings, wake=queue.wake)
@@ -94,24 +85,25 @@ class Hall:
         self.watch = TurnWatch(turns, ledger, clock, ids)
         self.keeper = LeaseKeeper(ledger, clock, ids, epoch)
         phrasebook = phrasebook_of(plant)
-        planner = Planner(phrasebook, shipped_playbooks(), plant, bounds_s)
+        agent = AgentRooms(
+            ledger=ledger, clock=clock, ids=ids, epoch=epoch, plant=plant, bus=self.bus, memory=self.memory,
+            procedures=self.procedures, wording=wording, phrasebook=phrasebook, playbooks=shipped_playbooks(),
+            alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions, delivered=self._note_delivered,
+            progress=self.watch.progress, settle_waits=lambda: [0.0] * 3, retry_waits=lambda: iter([0.0] * 9),
+        )  # fmt: skip
         rooms = Rooms(
             ledger=ledger,
             queue=queue,
             turns=turns,
             alarms=AlarmTurns(
-                ledger=ledger, turns=turns, planner=planner, floods=self.floods, availability=self.availability, plant=plant,
-                clock=clock, announced=self.reannouncer.notify,
+                ledger=ledger, turns=turns, planner=agent.planner, floods=self.floods, availability=self.availability,
+                plant=plant, clock=clock, announced=self.reannouncer.notify,
             ),
             questions=Questions(ledger, clock),
             phrasebook=phrasebook,
-            planner=planner,
-            toolbox=toolbox,
-            runner=Runner(
-                ledger, toolbox, clock, ids, epoch, wording,
-                delivered=self._note_delivered, progress=self.watch.progress,
-                settle_waits=lambda: [0.0] * 3, retry_waits=lambda: iter([0.0] * 9),
-            ),
+            planner=agent.planner,
+            toolbox=agent.toolbox,
+            runner=agent.runner,
             wording=wording,
             availability=self.availability,
             clock=clock,

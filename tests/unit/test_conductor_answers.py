@@ -293,7 +293,7 @@ async def test_silence_is_never_consent_and_its_end_is_said(hall: Hall) -> None:
 @asynccontextmanager
 async def abandoning(hall: Hall) -> AsyncIterator[None]:
     """Look for questions nobody answered, as the running core does."""
-    looking = asyncio.create_task(hall.conductor.abandon_unanswered())
+    looking = asyncio.create_task(hall.conductor.unanswered.run())
     try:
         yield
     finally:
