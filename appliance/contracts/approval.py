@@ -44,7 +44,3 @@ class Verdict:
     why: str = ""
     needs_code: bool = False
     is_hidden: bool = False
-
-
-UNATTENDED = "unattended"
-"""Member of a turn's context: true when nobody is there to be asked (a schedule, the coordinator)."""

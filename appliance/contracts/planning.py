@@ -41,3 +41,15 @@ class PlanMaker(Protocol):
             Malformed: the plan it made is none.
         """
         ...
+
+
+class PlanGate(Protocol):
+    """Looks at a plan before it is stored, so that nobody is asked to confirm what would be refused (X2)."""
+
+    async def prepare(self, plan: Plan, asked: Asked) -> Plan:
+        """Return the plan with a question before each step that needs a person's yes and has none.
+
+        Raises:
+            Refused: a step it cannot do without would be refused; the message is the sentence to say.
+        """
+        ...

@@ -73,9 +73,16 @@ NOBODY = Principal("", Identification.NOBODY, "", AccessLevel.OPERATOR)
 
 PRINCIPAL = "principal"
 """Member of an admission's payload and of a turn's context."""
+UNATTENDED = "unattended"
+"""Member of both: true when nobody is there to be asked (a schedule, the coordinator)."""
 
 
 def principal_of(context: Mapping[str, Any]) -> Principal:
     """Return who a payload or a turn's context says asked; :data:`NOBODY` when it names no one."""
     told = context.get(PRINCIPAL)
     return NOBODY if told is None else Principal.from_json(told)
+
+
+def asker_of(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a turn's context takes over from an admission's payload of who asks, and whether anybody is there."""
+    return {name: payload[name] for name in (PRINCIPAL, UNATTENDED) if name in payload}

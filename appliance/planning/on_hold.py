@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import replace
 
 from appliance.contracts.plan import Plan, Step
 
@@ -23,7 +24,7 @@ def without_held(plan: Plan, held: Set[str]) -> Plan:
             gone.add(step.id)
         else:
             kept.append(step)
-    return Plan(plan.intent, plan.source, tuple(kept), plan.estimate_s)
+    return replace(plan, steps=tuple(kept))
 
 
 def _asked(step: Step) -> str:

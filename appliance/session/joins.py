@@ -11,6 +11,7 @@ from typing import Any
 from appliance.contracts.admission import Admission, AdmissionStatus, Outcome
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.plan import Action, Intent, Plan
+from appliance.contracts.principal import asker_of
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.session.lifespan import shortfall
@@ -37,18 +38,39 @@ class Joins:
         """
 
         def work(tx: Transaction) -> Turn:
-            lack = shortfall(self._settings, plan.estimate_s, self._writer.left_s(tx, turn_id))
-            if lack is not None:
-                raise lack
-            turn = turns.by_id(tx, turn_id)
+            joined = [*turns.by_id(tx, turn_id).context.get("joined", ()), dict(heard)]
             admissions.take_up(tx, self._clock, admission.id, self._writer.epoch, turn_id)
-            earlier = (turn.plan or {}).get("steps", ())
-            added = actions.append_plan(tx, self._ids, turn_id, plan.steps)
-            whole = {**plan.to_json(), **(turn.plan or {}), "steps": stored_plan(plan, earlier, added)["steps"]}
-            context = {**turn.context, "joined": [*turn.context.get("joined", ()), dict(heard)]}
-            return self._writer.move(tx, turn_id, TurnEvent.STEERED, admission_id=admission.id, plan=whole, context=context)
+            return self._extended(tx, turn_id, plan, {"joined": joined}, admission.id)
 
         return await self._writer.write_turn(work)
+
+    async def extend(self, turn_id: str, plan: Plan, known: Mapping[str, Any]) -> Turn:
+        """Append the steps of a plan that goes on to what the turn has done. ``known`` is added to its context.
+
+        Raises:
+            Refused: too little of the lifespan is left (S8); nothing was written.
+            StateViolationError: the turn is not EXECUTING; it is in the audit log.
+        """
+
+        def work(tx: Transaction) -> Turn:
+            return self._extended(tx, turn_id, plan, known)
+
+        return await self._writer.write_turn(work)
+
+    def _extended(
+        self, tx: Transaction, turn_id: str, plan: Plan, known: Mapping[str, Any], admission_id: str | None = None
+    ) -> Turn:
+        lack = shortfall(self._settings, plan.estimate_s, self._writer.left_s(tx, turn_id))
+        if lack is not None:
+            raise lack
+        turn = turns.by_id(tx, turn_id)
+        earlier = (turn.plan or {}).get("steps", ())
+        added = actions.append_plan(tx, self._ids, turn_id, plan.steps)
+        whole = {**plan.to_json(), **(turn.plan or {}), "steps": stored_plan(plan, earlier, added)["steps"]}
+        if admission_id is None:
+            whole["goes_on"] = plan.goes_on
+        context = {**turn.context, **known}
+        return self._writer.move(tx, turn_id, TurnEvent.STEERED, admission_id=admission_id, plan=whole, context=context)
 
     async def redirect(
         self, turn_id: str, admission: Admission, intent: Intent, heard: Mapping[str, Any], also: Callable[[Transaction], None]
@@ -71,6 +93,7 @@ class Joins:
                 "slots": dict(intent.slots),
                 "said": intent.text,
                 "by": admission.payload["by"],
+                **asker_of(admission.payload),
                 "heard": dict(heard),
                 "before": [*turn.context.get("before", ()), str(turn.context.get("said", ""))],
             }
