@@ -44,6 +44,7 @@ from appliance.contracts.errors import FloorhandError, OwnedElsewhere, Refused, 
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.plan import Intent
 from appliance.contracts.ports import Wording
+from appliance.contracts.principal import asker_of
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
 from appliance.coordination.availability import Availability
@@ -287,6 +288,7 @@ class Conductor:
             "slots": dict(intent.slots),
             "said": intent.text,
             "by": admission.payload["by"],
+            **asker_of(admission.payload),
             "heard": heard(admission, intent.name, rooms.clock, decided_mono_ns),
         }
         turn = await rooms.turns.open(

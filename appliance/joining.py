@@ -16,6 +16,7 @@ from appliance.contracts.admission import Admission, Arrival
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Malformed, OwnedElsewhere, Refused, StateViolationError
 from appliance.contracts.plan import Intent
+from appliance.contracts.principal import asker_of
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnState
 from appliance.execution.turn_signal import TurnSignal
@@ -69,7 +70,8 @@ class Joining:
             return await self._beside(turn, admission, "refused", why=error.message)
         if intent is None:
             return await self._beside(turn, admission, "not_understood")
-        if intent.name in _ANSWERS:
+        if intent.name in _ANSWERS or asker_of(admission.payload) != asker_of(turn.context):
+            # An answer is to a question, and who may do more or less than whoever asked first gets a turn of their own.
             await self.turns.joins.leave_queued(admission)
             return turn
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ LONGEST_CALL_MS = 45_000  # ceiling of every tool; requirements S6
 DATA_SCOPES = ("field", "memory", "ledger", "speech")
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_ASYNC = ("run", "verify", "snapshot", "restore")
+_AT_ONCE = ("apply", "not_ready", "level_of", "record_of", "uses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ def faults_of(tool: object) -> list[ContractFault]:
     contract = getattr(tool, "contract", None)
     if not isinstance(contract, ToolContract):
         return [ContractFault(type(tool).__name__, "contract", "is missing")]
-    found = [*_shape(tool, contract), *_schema(contract), *_bounds(contract)]
+    found = [*_shape(tool, contract), *_schema(contract), *_bounds(tool, contract)]
     return [ContractFault(contract.name, field, why) for field, why in found]
 
 
@@ -44,15 +47,35 @@ def _shape(tool: object, contract: ToolContract) -> Iterator[tuple[str, str]]:
         yield "name", "must be lower case letters, digits and underscores"
     if not contract.description.strip():
         yield "description", "is empty"
-    runs, applies = callable(getattr(tool, "run", None)), callable(getattr(tool, "apply", None))
-    if runs == applies:
+    if contract.resource and not _NAME.fullmatch(contract.resource):
+        yield "resource", "must be a plain word: lower case letters, digits and underscores"
+    if _has(tool, "run") == _has(tool, "apply"):
         yield "run", "a tool has either run or apply"
+    for name in (*_ASYNC, *_AT_ONCE):
+        method = getattr(tool, name, None)
+        if method is not None and (not callable(method) or inspect.iscoroutinefunction(method) is not (name in _ASYNC)):
+            yield name, "must be an async def" if name in _ASYNC else "must be a plain def"
     if (contract.isolation is Isolation.PROCESS) is not isinstance(tool, ProcessTool):
         yield "isolation", "a tool in a process of its own is built by in_own_process, and no other is"
-    if contract.has_effect and not runs:
+    yield from _parts(tool, contract)
+
+
+def _parts(tool: object, contract: ToolContract) -> Iterator[tuple[str, str]]:
+    """What a tool may have besides, and what has to be true for it."""
+    applies = _has(tool, "apply")
+    if contract.has_effect and applies:
         yield "has_effect", "what a ledger tool does stays in the ledger"
-    if callable(getattr(tool, "verify", None)) and not contract.has_effect:
-        yield "verify", "only a tool with an effect has something to verify"
+    if contract.extends_plan and not applies:
+        yield "extends_plan", "only a ledger tool appends steps, in the commit that ends its own"
+    for name in ("verify", "snapshot", "restore"):
+        if _has(tool, name) and not contract.has_effect:
+            yield name, f"only a tool with an effect has something to {name}"
+    if _has(tool, "snapshot") is not _has(tool, "restore"):
+        yield "restore", "snapshot and restore are of use only together"
+    if _has(tool, "uses") and applies:
+        yield "uses", "a ledger tool is done within one commit and can call no other"
+    if _has(tool, "uses") and not contract.dependencies:
+        yield "dependencies", "a tool that calls others names them"
 
 
 def _schema(contract: ToolContract) -> Iterator[tuple[str, str]]:
@@ -90,14 +113,14 @@ def _compared(kind: str, declared: tuple[str, ...], actual: Any, properties: Map
             yield name, f"the schema says so but {kind} does not name it"
 
 
-def _bounds(contract: ToolContract) -> Iterator[tuple[str, str]]:
+def _bounds(tool: object, contract: ToolContract) -> Iterator[tuple[str, str]]:
     sla, security, telemetry = contract.sla, contract.security, contract.telemetry
     if not 0 < sla.max_execution_time_ms <= LONGEST_CALL_MS:
         yield "max_execution_time_ms", f"must be 1 to {LONGEST_CALL_MS} ms, is {sla.max_execution_time_ms}"
     if sla.retries < 0:
         yield "retries", "must not be negative"
-    if contract.has_effect and sla.retries:
-        yield "retries", "a call with an effect is never sent again"
+    if contract.has_effect and sla.retries and not (_has(tool, "snapshot") and _has(tool, "restore")):
+        yield "retries", "a call with an effect is sent again only if snapshot and restore bring back what was before"
     if not isinstance(security.access_level, AccessLevel):
         yield "access_level", "must be an AccessLevel"
     if security.data_scope not in DATA_SCOPES:
@@ -105,6 +128,10 @@ def _bounds(contract: ToolContract) -> Iterator[tuple[str, str]]:
     for name in ("on_start", "on_success", "on_failure"):
         if not getattr(telemetry, name):
             yield name, "is empty"
+
+
+def _has(tool: object, name: str) -> bool:
+    return callable(getattr(tool, name, None))
 
 
 def _is_nullable(property_: Mapping[str, Any]) -> bool:
