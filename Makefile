@@ -7,7 +7,7 @@ BENCH ?= field
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-bench demo run test check lock requirements crash soak bench clean
+.PHONY: help setup setup-test setup-bench setup-model demo run test test-model check lock requirements crash soak bench clean
 
 help:  ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ setup-test:
 setup-bench:
 	@tools/setup.sh bench
 
+setup-model:
+	@tools/setup.sh model
+
 demo: setup  ## Run the whole story unattended; ends with one JSON summary
 	@$(RUN) -m demo $(ARGS)
 
@@ -29,6 +32,9 @@ run: setup  ## Start the same site and stay: you type or speak
 
 test: setup-test  ## Set up and run the tests (ARGS="-k name" picks some)
 	@$(RUN) -m pytest $(ARGS)
+
+test-model: setup-model  ## Try the planner with a real, small language model (fetches 130 MB once; minutes on one core)
+	@$(RUN) -m pytest -m model tests/model $(ARGS)
 
 check: setup-test  ## Format, lint, types, import directions, tests
 	$(RUN) -m ruff format --check .
@@ -43,7 +49,7 @@ crash: setup-test  ## Kill the core everywhere, cut its power, and look what is 
 soak: setup-test  ## Load the whole site and kill it for ten minutes; writes build/soak/soak.json (ARGS="--minutes 60")
 	@$(RUN) -m crash.soak $(ARGS)
 
-bench: setup-bench  ## Measure (BENCH=field, ledger or sessions); writes build/bench/<name>.json (ARGS=--quick for a short run)
+bench: setup-bench  ## Measure (BENCH=field, ledger, sessions or agent); writes build/bench/<name>.json (ARGS=--quick for a short run)
 	@$(RUN) -m bench.$(BENCH) $(ARGS)
 
 requirements:  ## Which requirement rows and field cases have tests, which are not built yet

@@ -11,16 +11,16 @@ import contextlib
 import logging
 import signal
 from collections.abc import Awaitable, Callable
-from functools import partial
 
+from appliance.access.keys import KeyRing
 from appliance.admission.gate import Gate
 from appliance.admission.queue import AdmissionQueue
-from appliance.agent_rooms import AgentRooms
 from appliance.alarm_rooms import AlarmRooms
 from appliance.alarm_turns import AlarmTurns
 from appliance.alarms.floods import Floods
 from appliance.alarms.reannounce import Reannouncer
 from appliance.conductor import Conductor, Rooms
+from appliance.configured_agent import ConfiguredAgent
 from appliance.console.api import LocalApi
 from appliance.contracts.errors import Corrupt, FloorhandError, Unavailable
 from appliance.coordination import availability
@@ -48,9 +48,7 @@ from appliance.session.turn_watch import TurnWatch
 from appliance.session.turns import Turns
 from appliance.settings import Settings
 from appliance.store import owners
-from appliance.sync.downlink import Downlink
-from appliance.sync.http_link import HttpCoordinator
-from appliance.sync.uplink import Uplink
+from appliance.sync_rooms import SyncRooms
 from appliance.watch_rooms import WatchRooms
 from appliance.words import Words
 from drivers.alarms.first_out import first_out
@@ -61,7 +59,6 @@ log = logging.getLogger(__name__)
 
 _FINISH_TURNS_S = 10.0  # at SIGTERM a running turn gets this long; what is left goes on after the next start
 _FINISH_DELIVERY_S = 5.0  # what is being said or sent; what is left goes on after the next start
-_FLUSH_S = 5.0
 
 
 async def serve(settings: Settings) -> int:
@@ -107,19 +104,20 @@ class Appliance:
         self.ledger, self.degraded, self.phrasebook = ledger, degraded, opened.phrasebook
         self.standing = Standing(origin=opened.origin, epoch=opened.recovered.ownership.epoch)
         self.wording = Phrasing({lang: opened.phrasebook.replies(lang) for lang in settings.languages}, settings.plant)
-        self.sources = FieldSources(settings.plant, clock, degraded)
+        self.sources = FieldSources(settings.plant, clock, degraded, settings.history, settings.data_dir)
         self.voice = VoiceLink(settings.voice, settings.socket.parent, clock, opened.ids, degraded)
         self.delivery = DeliveryRooms(
             settings, ledger, clock, opened.ids, self.wording, self.voice, degraded, opened.origin
         )  # fmt: skip
         self.dispatcher = self.delivery.dispatcher
         self.availability = Availability(ledger, clock, degraded)
+        self.keys = KeyRing(settings.data_dir, opened.origin, settings.sync.coordinator)
         self.watches = WatchRooms(opened, self.wording, stack, self.standing.epoch, self._wake_outboxes)
         self._notifier: ServiceNotifier | None = None
         self._build_alarms(stack)
-        self._build_conductor(self.standing.epoch)
+        self._build_conductor(self.standing.epoch, stack)
         self._build_doors()
-        self._build_sync(stack)
+        self.sync = SyncRooms(opened, self.availability, self.keys, stack)
 
     def _build_alarms(self, stack: contextlib.AsyncExitStack) -> None:
         settings, ledger, clock, ids, degraded = self.settings, self.ledger, self.clock, self.ids, self.degraded
@@ -146,30 +144,18 @@ class Appliance:
             self.panel = MachinePanel(settings.gpio, ledger, clock, degraded, self.alarms.handling, self.voice, holding)
             self.alarms.changes.stirred.append(self.panel.notify)
 
-    def _build_conductor(self, epoch: int) -> None:
+    def _build_conductor(self, epoch: int, stack: contextlib.AsyncExitStack) -> None:
         settings, ledger, clock, ids = self.settings, self.ledger, self.clock, self.ids
         self.turns = Turns(ledger, clock, ids, epoch, settings.session)
-        delivered = self.dispatcher.notify
         self.turn_watch = TurnWatch(self.turns, ledger, clock, ids)
-        self.agent = AgentRooms(
-            ledger=ledger,
-            clock=clock,
-            ids=ids,
-            epoch=epoch,
-            plant=settings.plant,
-            bus=self.sources.bus,
-            memory=self.opened.memory,
-            procedures=self.opened.procedures,
-            wording=self.wording,
-            phrasebook=self.phrasebook,
-            playbooks=self.opened.playbooks,
-            alarm_hands=self.alarms.handling,
-            alarm_shelf=self.alarms.inhibitions,
-            delivered=delivered,
-            progress=self.turn_watch.progress,
-        )
-        self.runner = self.agent.runner
-        planner = self.agent.planner
+        delivered = self._delivered
+        self.agent = ConfiguredAgent(
+            self.opened, epoch=epoch, gate=self.gate, sources=self.sources, alarms=self.alarms, delivery=self.delivery,
+            wording=self.wording, delivered=delivered, progress=self.turn_watch.progress, stack=stack,
+        )  # fmt: skip
+        self.watches.clock.listeners.append(self.agent.later.schedule.notify)
+        agent = self.agent.rooms
+        self.runner, self.planner = agent.runner, agent.planner
         self.floods = Floods(ledger, clock, ids, settings.alarms, wake=self.queue.wake, first_out=first_out)
         self.alarms.changes.stirred.append(self.floods.notify)
         self.reannouncer = Reannouncer(ledger, clock, ids, settings.alarms, wake=self.queue.wake)
@@ -180,7 +166,7 @@ class Appliance:
             alarms=AlarmTurns(
                 ledger=ledger,
                 turns=self.turns,
-                planner=planner,
+                planner=self.planner,
                 floods=self.floods,
                 availability=self.availability,
                 plant=settings.plant,
@@ -189,15 +175,16 @@ class Appliance:
             ),
             questions=Questions(ledger, clock),
             phrasebook=self.phrasebook,
-            planner=planner,
-            toolbox=self.agent.toolbox,
+            planner=self.planner,
+            planners=agent.planners,
+            gate=agent.approvals,
+            toolbox=agent.toolbox,
             runner=self.runner,
             wording=self.wording,
             availability=self.availability,
             clock=clock,
             ids=ids,
         )
-        self.planner = planner
         self.progress = Progress(clock, lambda: self.conductor.running_turns == 0)
         self.conductor = Conductor(
             rooms,
@@ -211,7 +198,7 @@ class Appliance:
     def _build_doors(self) -> None:
         settings = self.settings
         is_interjection = Interjections(self.phrasebook)
-        door = VoiceDoor(self.gate, is_interjection)
+        door = VoiceDoor(self.gate, is_interjection, settings.access.who_speaks())
         words = Words(self.wording, self.clock, self.ids, settings.language)
         self.hearing = Hearing(self.voice, door, self.phrasebook, self.planner, self.ledger, words, self.dispatcher.notify)
         self.ledger.on_commit(self.hearing.notify)
@@ -233,7 +220,7 @@ class Appliance:
             ids=self.ids,
             plant=settings.plant,
             field_bus=self.sources.bus,
-            door=ConsoleDoor(self.gate, self.ids, is_interjection),
+            door=ConsoleDoor(self.gate, self.ids, is_interjection, settings.access.who_types()),
             runner=self.runner,
             turns=self.turns,
             availability=self.availability,
@@ -252,6 +239,7 @@ class Appliance:
             "memory_knows_likeness": lambda: self.opened.memory.knows_likeness,
             "draining": lambda: self.conductor.lanes.is_draining,
             "deliveries": self.delivery.failures.as_facts,
+            **self.agent.facts,
             **self.watches.facts,
         }
         if self.panel is not None:
@@ -264,24 +252,14 @@ class Appliance:
             language=settings.language,
             languages=settings.languages,
             ledger_acts=self.opened.standing,
+            history=self.sources.history,
+            **self.agent.acts(self.keys),
         )
-
-    def _build_sync(self, stack: contextlib.AsyncExitStack) -> None:
-        settings = self.settings.sync
-        self.uplink: Uplink | None = None
-        self.downlink: Downlink | None = None
-        if settings.is_enabled:
-            link = HttpCoordinator(settings)
-            stack.push_async_callback(link.close)
-            self.uplink = Uplink(self.ledger, link, self.clock, settings, self.availability, self.degraded)
-            self.downlink = Downlink(self.ledger, link, self.clock, settings, self.availability)
-            self.ledger.on_commit(self.uplink.notify)
 
     # running ------------------------------------------------------------------------------------------------------
     async def run(self, stopping: asyncio.Event, notifier: ServiceNotifier) -> None:
         """Start every service, tell that we are ready, and end in order once ``stopping`` is set."""
-        if self.uplink is not None:
-            await self.availability.load()  # turns that go on before sync has tried are offline if the last ones were
+        await self.sync.load()
         recovered = self.opened.recovered
         await self.conductor.tell_recovered(len(recovered.resumed), recovered.suspended, recovered.stopped)
         await self.alarms.door.name_missing()
@@ -304,10 +282,11 @@ class Appliance:
                 service("mqtt", self.field.listener.run),
                 service("listening", self.hearing.listen),
                 service("expecting", self.hearing.expect_answers),
+                service("schedule", self.agent.later.schedule.run),
             ]
             others = [
                 service("voice", self.voice.run),
-                *(service(name, run) for name, run in (self.field.services | self.watches.services).items()),
+                *(service(name, run) for part in (self.field, self.watches, self.agent) for name, run in part.services.items()),
                 service("last words", self.delivery.last_words.run),
                 service("webhooks", self.delivery.webhooks.run),
                 service("bells", self.conductor.bells.run),
@@ -324,9 +303,7 @@ class Appliance:
             ]
             if self.panel is not None:
                 doors.append(service("panel", self.panel.run))
-            if self.uplink is not None and self.downlink is not None:
-                own = self.opened.standing.when_own
-                others += [service("uplink", partial(own, self.uplink.run)), service("downlink", partial(own, self.downlink.run))]
+            others += [service(name, run) for name, run in self.sync.services.items()]
             api = service("local api", self.local_api.run)
             await self.local_api.serving.wait()
             await self.watches.housekeeping.started.wait()
@@ -347,8 +324,7 @@ class Appliance:
             self.standing.leads_no_more = True
             async with self.conductor.ended:
                 self.conductor.ended.notify_all()  # whoever waits for an answer is told how far it is
-            if self.uplink is not None and self.availability.is_online:
-                await self.uplink.drain(_FLUSH_S)
+            await self.sync.finish()
             if self.ledger.fatal is not None:
                 await self.delivery.say_last_words(_FINISH_DELIVERY_S)
             await _end([api, *others])
@@ -356,6 +332,12 @@ class Appliance:
             await self.ledger.transaction(lambda tx: owners.release(tx, self.clock, self.standing.epoch))
             await self.watches.housekeeping.witness()
         log.info("core.stopped")
+
+    def _delivered(self) -> None:
+        """A turn queued words, a message or a ticket, or asked for a later check."""
+        self._wake_outboxes()
+        self.delivery.webhooks.notify()
+        self.agent.later.notify()
 
     def _wake_outboxes(self) -> None:
         """Words and messages were queued by whoever is no turn."""

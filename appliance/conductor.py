@@ -43,8 +43,9 @@ from appliance.contracts.effect import Confirmation
 from appliance.contracts.errors import FloorhandError, OwnedElsewhere, Refused, Unavailable
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.plan import Intent
+from appliance.contracts.planning import PlanGate, PlanMaker
 from appliance.contracts.ports import Wording
-from appliance.contracts.principal import asker_of
+from appliance.contracts.principal import asker_of, principal_of
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
 from appliance.coordination.availability import Availability
@@ -82,6 +83,8 @@ class Rooms:
     questions: Questions
     phrasebook: Phrasebook
     planner: Planner
+    planners: PlanMaker
+    gate: PlanGate
     toolbox: Toolbox
     runner: Runner
     wording: Wording
@@ -109,7 +112,7 @@ class Conductor:
         self._beat = beat
         self._words = Words(rooms.wording, rooms.clock, rooms.ids, language)
         self._planning = TurnPlanning(
-            rooms.ledger, rooms.turns, rooms.alarms, rooms.planner, rooms.toolbox, rooms.availability, self._words
+            rooms.ledger, rooms.turns, rooms.alarms, rooms.planners, rooms.gate, rooms.toolbox, rooms.availability, self._words
         )
         self._joining = Joining(rooms.ledger, rooms.turns, rooms.phrasebook, self._planning, self._words, rooms.clock)
         self._room_for = {False: asyncio.Semaphore(sessions), True: asyncio.Semaphore(_INTERJECTIONS_AT_ONCE)}
@@ -271,7 +274,9 @@ class Conductor:
         try:
             account = heard(admission, intent.name, rooms.clock, decided_mono_ns)
             try:
-                turn = await rooms.turns.answer(question.id, intent.name == "confirm", admission, heard=account)
+                turn = await rooms.turns.answer(
+                    question.id, intent.name == "confirm", admission, heard=account, who=principal_of(admission.payload)
+                )
             except Refused:
                 if await rooms.questions.is_open(question):
                     raise
@@ -337,6 +342,8 @@ class Conductor:
                 self._delivered()
                 return turn
             case "finished":
+                if (going_on := await self._planning.go_on(turn, signal)) is not None:
+                    return await self._heed(going_on, admission, signal) if signal.is_rung else going_on
                 await ending(turn.id, TurnEvent.FINISHED, admission.id, Outcome.DONE)
             case "waiting":
                 await ending(turn.id, TurnEvent.ASKED, admission.id, Outcome.DONE)

@@ -18,6 +18,7 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.operating_acts import OperatingActs
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus, Reachability
+from appliance.contracts.principal import Principal
 from appliance.contracts.reading import Reading
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnState
@@ -119,7 +120,15 @@ class RunningCore:
         }
 
     async def ask(
-        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE, by: str = "console"
+        self,
+        text: str,
+        language: str,
+        *,
+        wait_s: float,
+        key: str = "",
+        arrival: Arrival = Arrival.QUEUE,
+        by: str = "console",
+        holder: Principal | None = None,
     ) -> Mapping[str, Any]:
         """Admit a typed sentence and wait until its turn ends or asks, at most ``wait_s``.
 
@@ -127,7 +136,7 @@ class RunningCore:
             Refused: the key was used for something else.
             Unavailable: too much waits already.
         """
-        admitted = await self._door.admit(text, language, by, key=key, arrival=arrival)
+        admitted = await self._door.admit(text, language, by, key=key, arrival=arrival, holder=holder)
         row, turn = await self._until_over(admitted.admission, wait_s)
         turn_id, outcome = row["turn_id"], row["outcome"]
         if turn is not None and _has_joined(admitted.admission, turn) and outcome == Outcome.DONE:  # that is: it was taken up

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 
+from appliance.contracts.alarm import Alarm, AlarmState
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.ports import Broker
+from appliance.contracts.errors import Malformed
+from appliance.contracts.plant import Plant
+from appliance.contracts.ports import Broker, Wording
 from appliance.contracts.store import Ledger
 from appliance.delivery.alarm_messages import alarm_messages, each_of
 from appliance.delivery.alarm_webhooks import alarm_webhooks
@@ -17,7 +21,10 @@ from appliance.delivery.dispatcher import Dispatcher
 from appliance.delivery.last_words import LastWords, memo_file
 from appliance.delivery.ledger_failures import LedgerFailures
 from appliance.delivery.phrasing import Phrasing
+from appliance.delivery.settings import WebhookEvent
 from appliance.delivery.webhooks import WebhookSender
+from appliance.execution.alarm_words import words_for
+from appliance.execution.tools.notify import Receivers
 from appliance.foundation.supervisor import Degraded
 from appliance.ledger_standing import LedgerStanding
 from appliance.settings import Settings
@@ -41,11 +48,24 @@ class DeliveryRooms:
         self._settings, self._clock, self._ids, self._wording, self._voice = settings, clock, ids, wording, voice
         self.failures = LedgerFailures(degraded)
         self.dispatcher = Dispatcher(ledger, clock, ids, voice, wording, failures=self.failures)
-        self.webhooks = WebhookSender(settings.webhooks, ledger, clock, degraded, failures=self.failures)
+        repeat = wording.reply("repeat", settings.language)
+        self.webhooks = WebhookSender(settings.webhooks, ledger, clock, degraded, failures=self.failures, repeat=repeat)
         self.publish_alarm = each_of(
-            alarm_messages(clock, ids, settings.mqtt.client_id), alarm_webhooks(clock, ids, settings.webhooks, origin)
+            alarm_messages(clock, ids, settings.mqtt.client_id),
+            alarm_webhooks(
+                clock, ids, settings.webhooks, origin, partial(alarm_told, settings.plant, wording, settings.language)
+            ),
         )
         voice.ready_listeners.append(self.dispatcher.voice_ready)
+        self.receivers = Receivers(
+            self.takers_of(WebhookEvent.NOTICE),
+            settings.notices.topic_prefix or f"floorhand/{settings.mqtt.client_id}/notices",
+            origin,
+        )
+
+    def takers_of(self, event: WebhookEvent) -> tuple[str, ...]:
+        """Return the names of the webhooks that are told of such events."""
+        return tuple(name for name, webhook in self._settings.webhooks.items() if webhook.wants(event))
 
     def tell_trouble(self, broker: Broker, standing: LedgerStanding) -> None:
         """Have storage trouble told past the ledger, by the service :attr:`last_words`."""
@@ -61,3 +81,14 @@ class DeliveryRooms:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 await self.last_words.said.wait()
+
+
+def alarm_told(plant: Plant, wording: Wording, language: str, alarm: Alarm) -> str:
+    """Say an alarm and how it stands, for those who read it. An alarm whose value has no words is told by its name."""
+    try:
+        words = words_for(alarm, plant, wording, language)
+    except Malformed:
+        words = alarm.alarm_id.replace("_", " ")
+    if alarm.state is AlarmState.NORMAL:
+        return wording.reply("alarm_cleared", language, text=words)
+    return wording.reply(f"alarm_{alarm.state}", language, alarm=words)

@@ -7,6 +7,7 @@ stored comes back to the scan and goes out to the broker.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from appliance.alarm_rooms import AlarmRooms
 from appliance.contracts.clock import Clock, IdSource
@@ -16,6 +17,8 @@ from appliance.delivery.ledger_failures import LedgerFailures
 from appliance.delivery.publisher import Publisher
 from appliance.foundation.supervisor import Degraded
 from appliance.store import alarms
+from appliance.store.history import HISTORY_FILE, History
+from appliance.store.history_settings import HistorySettings
 from drivers.alarms.scan import AlarmScan
 from drivers.field_bus import FieldRouter
 from drivers.modbus.bus import ModbusBus
@@ -25,12 +28,15 @@ from drivers.mqtt.settings import MqttSettings
 
 
 class FieldSources:
-    """The tags' two homes, and :attr:`bus`, the one way to both."""
+    """The tags' two homes, :attr:`bus`, the one way to both, and :attr:`history`, which keeps what they did in ``folder``."""
 
-    def __init__(self, plant: Plant, clock: Clock, degraded: Degraded) -> None:
+    def __init__(self, plant: Plant, clock: Clock, degraded: Degraded, history: HistorySettings, folder: Path) -> None:
         self.modbus = ModbusBus(plant, clock, degraded)
         self.published = PublishedValues(plant, clock)
         self.bus = FieldRouter(plant, self.modbus, self.published)
+        self.history = History(folder / HISTORY_FILE, plant, clock, degraded, history)
+        self.modbus.change_listeners.append(self.history.note)
+        self.published.change_listeners.append(self.history.note)
 
 
 class FieldRooms:
@@ -63,12 +69,18 @@ class FieldRooms:
     @property
     def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Name -> what runs for ever. Alarms that the broker brings come by ``mqtt``, which is a door."""
-        return {"field": self._sources.modbus.run, "alarm scan": self.scan.run, "publisher": self.publisher.run}
+        return {
+            "field": self._sources.modbus.run,
+            "alarm scan": self.scan.run,
+            "publisher": self.publisher.run,
+            "history": self._sources.history.run,
+        }
 
     async def start(self) -> None:
         """Tell the scan what the ledger knows, before anything is read: a restart is no news."""
         self.scan.know(await self._ledger.transaction(alarms.live))
 
     async def close(self) -> None:
-        """Close all sockets of the field."""
+        """Close all sockets of the field, and the history of its tags."""
         await self._sources.modbus.close()
+        await self._sources.history.close()

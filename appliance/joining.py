@@ -83,7 +83,7 @@ class Joining:
 
     async def _changed(self, turn: Turn, admission: Admission, intent: Intent) -> Turn:
         account = heard(admission, intent.name, self.clock, self.clock.monotonic_ns())
-        plan = await self.planning.plan_for(intent)  # before anything is given up for it
+        plan = await self.planning.plan_for(intent, turn)  # before anything is given up for it
         if admission.arrival is Arrival.REDIRECT:
             return await self.turns.joins.redirect(turn.id, admission, intent, account, self.words.of_done(turn))
         return await self.turns.joins.steer(turn.id, admission, plan, account)

@@ -15,9 +15,11 @@ from pathlib import Path
 from appliance.admission.recovery import Recovered, take_over
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.delivery import PRIORITY_ANNOUNCEMENT
+from appliance.contracts.embedding import Embedder
 from appliance.contracts.errors import ConfigError, Corrupt, Unavailable
 from appliance.contracts.hold import HoldSource
 from appliance.contracts.store import Transaction
+from appliance.execution.third_party import ThirdParty, find_third_party
 from appliance.foundation.id_source import SystemIds
 from appliance.foundation.machine_identity import fingerprint
 from appliance.foundation.supervisor import Degraded
@@ -54,6 +56,8 @@ class Opened:
     playbooks: Playbooks
     procedures: ProcedureRepository
     memory: Memory
+    embedder: Embedder | None
+    third_party: ThirdParty
 
     @property
     def origin(self) -> str:
@@ -85,10 +89,10 @@ async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) 
     await standing.load()
 
     phrasebook = await asyncio.to_thread(Phrasebook.load, settings.phrases_dir, settings.plant)
-    await asyncio.to_thread(phrasebook.prepare)
     await ledger.transaction(lambda tx: _queue_words(tx, clock, ids, settings.language, phrasebook))
     procedures = ProcedureRepository(settings.data_dir / "procedures", clock)
-    playbooks = await _open_playbooks(procedures, settings, degraded, stack)
+    playbooks, phrasebook = await _open_playbooks(procedures, settings, phrasebook, degraded, stack)
+    await asyncio.to_thread(phrasebook.prepare)
     embedder, missing = choose_embedder(settings.memory)
     usable = procedures if "procedures" not in degraded.reasons else None
     memory = Memory(ledger, clock, ids, settings.memory, embedder, usable, degraded, missing)
@@ -97,7 +101,11 @@ async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) 
     incidents = settings.folder / "incidents.yaml"
     if incidents.exists():
         await memory.seed(incidents, settings.plant.site)
-    return Opened(settings, clock, ids, degraded, ledger, standing, recovered, phrasebook, playbooks, procedures, memory)
+    third_party = await asyncio.to_thread(find_third_party, clock, disabled=settings.tools.disabled)
+    return Opened(
+        settings, clock, ids, degraded, ledger, standing, recovered, phrasebook, playbooks, procedures, memory, embedder,
+        third_party,
+    )  # fmt: skip
 
 
 def _look_whose(tx: Transaction, clock: Clock, origin: str, machine: str, witnessed_epoch: int) -> None:
@@ -123,19 +131,26 @@ def _queue_words(tx: Transaction, clock: Clock, ids: IdSource, language: str, bo
 
 
 async def _open_playbooks(
-    procedures: ProcedureRepository, settings: Settings, degraded: Degraded, stack: contextlib.AsyncExitStack
-) -> Playbooks:
-    """Read the playbooks from procedural memory; from the configuration, and say so, when that cannot be had.
+    procedures: ProcedureRepository,
+    settings: Settings,
+    phrasebook: Phrasebook,
+    degraded: Degraded,
+    stack: contextlib.AsyncExitStack,
+) -> tuple[Playbooks, Phrasebook]:
+    """Read the playbooks from procedural memory; from the configuration, and say so, when that cannot be had. Return them with
+    the phrasebook that knows how they are asked for.
 
     A repository that is damaged, or a git that is missing, costs reports and edited playbooks. It must not cost an alarm.
     """
     try:
         await procedures.open(settings.playbooks_dir)
         stack.push_async_callback(procedures.close)
-        return await asyncio.to_thread(Playbooks.load, procedures.worktree / "playbooks", await procedures.head())
+        playbooks = await asyncio.to_thread(Playbooks.load, procedures.worktree / "playbooks", await procedures.head())
+        return playbooks, phrasebook.knowing(playbooks)
     except (Unavailable, Corrupt, ConfigError) as error:
         degraded.mark("procedures", f"the shipped playbooks are used: {error.message}")
-        return await asyncio.to_thread(Playbooks.load, settings.playbooks_dir, "shipped")
+        playbooks = await asyncio.to_thread(Playbooks.load, settings.playbooks_dir, "shipped")
+        return playbooks, phrasebook.knowing(playbooks)
 
 
 @contextlib.asynccontextmanager

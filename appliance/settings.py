@@ -14,15 +14,21 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from appliance.access.settings import AccessSettings
 from appliance.alarms.settings import AlarmSettings
 from appliance.contracts.plant import Plant
-from appliance.delivery.settings import MOST_WEBHOOKS, WebhookName, WebhookSettings
+from appliance.delivery.settings import MOST_WEBHOOKS, NoticeSettings, WebhookName, WebhookSettings
+from appliance.execution.settings import ApprovalRules, WriteRule
+from appliance.execution.ticket_settings import TicketSettings
+from appliance.execution.tool_settings import ToolSettings
 from appliance.memory.settings import MemorySettings
 from appliance.session.settings import SessionSettings
 from appliance.settings_faults import ConfigFaults, note_faults
 from appliance.settings_yaml import Document, read_document
+from appliance.store.history_settings import HistorySettings
 from appliance.sync.settings import SyncSettings
 from drivers.gpio.settings import GpioSettings
+from drivers.models.settings import ModelList, ModelPatience
 from drivers.mqtt.settings import MqttSettings
 from voice.settings import VoiceSettings
 
@@ -48,6 +54,9 @@ class ConsoleSettings(_Frozen):
     """The local API."""
 
     socket: str = Field(default=SOCKET_BELOW_DATA, description="Unix socket of the local API, relative to data_dir")
+    public_url: str = Field(
+        default="", pattern="^(https?://[^/?#]+[^?#]*)?$", description="https:// address people reach the console at, for links"
+    )
 
 
 class ModelSource(_Frozen):
@@ -76,6 +85,7 @@ class ApplianceSettings(_Frozen):
     data_dir: Path = Field(description="folder of the ledger, models, recordings and the socket")
     console: ConsoleSettings = ConsoleSettings()
     models: dict[str, ModelSource] = Field(default_factory=dict, description="name -> where the model is")
+    language_models: ModelList = Field(default=(), description="models that may be asked, in this order; empty: none is")
     mqtt: MqttSettings
     voice: VoiceSettings
     sync: SyncSettings
@@ -83,6 +93,8 @@ class ApplianceSettings(_Frozen):
         default_factory=dict, max_length=MOST_WEBHOOKS, description="name -> where alarms are posted to"
     )
     gpio: GpioSettings = GpioSettings()
+    tools: ToolSettings = ToolSettings()
+    history: HistorySettings = HistorySettings()
 
     @model_validator(mode="after")
     def _speaks_its_language(self) -> Self:
@@ -97,6 +109,12 @@ class Policies(_Frozen):
     session: SessionSettings = SessionSettings()
     memory: MemorySettings = MemorySettings()
     alarms: AlarmSettings = AlarmSettings()
+    language_model: ModelPatience = ModelPatience()
+    access: AccessSettings = AccessSettings()
+    tickets: TicketSettings = TicketSettings()
+    notices: NoticeSettings = NoticeSettings()
+    approvals: ApprovalRules = ApprovalRules()
+    writes: list[WriteRule] = Field(default_factory=list, description="conditions under which tags may be written")
 
 
 class Settings(ApplianceSettings, Policies):

@@ -16,6 +16,7 @@ from appliance.settings import (
     PHRASES_FOLDER,
     PLANT_FILE,
     PLAYBOOKS_FOLDER,
+    POLICIES_FILE,
     Settings,
     build_settings,
     environ_of,
@@ -23,6 +24,7 @@ from appliance.settings import (
     load_settings,
 )
 from appliance.settings_faults import ConfigFaults, nearest_cure
+from appliance.settings_rules import rule_faults
 from appliance.settings_sense import sense_faults
 from appliance.settings_yaml import read_document
 
@@ -34,14 +36,15 @@ _FOLDERS = (PHRASES_FOLDER, PLAYBOOKS_FOLDER)
 
 def check_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
     """Load a configuration and everything it points to: phrases are read and their templates parsed, playbooks are
-    read, every alarm has its playbook, links and limits make sense.
+    read, every alarm has its playbook, links and limits make sense, rules are about what is there.
 
     Raises:
         ConfigError: with every fault found; :class:`ConfigFaults` for those of the settings files.
     """
     settings = load_settings(folder, environ)
-    Phrasebook.load(settings.phrases_dir, settings.plant).prepare()
+    phrasebook = Phrasebook.load(settings.phrases_dir, settings.plant)
     playbooks = Playbooks.load(settings.playbooks_dir, "")
+    phrasebook.knowing(playbooks).prepare()
     known = {*playbooks.names}
     faults = [
         ConfigError(
@@ -56,6 +59,11 @@ def check_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
     if wrong := list(sense_faults(settings)):
         document = read_document(settings.folder / PLANT_FILE, environ_of(folder, environ))  # once more, for its lines
         for key, message, cure in wrong:
+            document.fault(key, message, cure)
+        faults.extend(document.faults)
+    if meaningless := list(rule_faults(settings)):
+        document = read_document(settings.folder / POLICIES_FILE, environ_of(folder, environ))
+        for key, message, cure in meaningless:
             document.fault(key, message, cure)
         faults.extend(document.faults)
     if faults:

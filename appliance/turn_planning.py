@@ -1,23 +1,27 @@
 """The conductor's part that leads a turn from PLANNING to EXECUTING: a plan that passes every guard, or a reason that is said.
 
 Every guard of requirements S8 is asked here: the plan passes its schema, its tools are READY, and enough of the lifespan is left
-(asked by ``session``, in the transaction that stores the plan). A plan that fails one is made again, twice (S5).
+(asked by ``session``, in the transaction that stores the plan). A plan that fails one is made again, twice (S5). What needs a
+person's yes gets its question here (X2); whether it may be done at all is decided again when it is done.
 
-In: a turn in PLANNING. Out: the turn in EXECUTING, or FAILED; None when somebody rang for it meanwhile.
+In: a turn in PLANNING. Out: the turn in EXECUTING, or FAILED; None when somebody rang for it meanwhile. A plan whose maker wants
+to see what came of it goes on: :meth:`TurnPlanning.go_on`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from appliance.alarm_turns import AlarmTurns
 from appliance.contracts.admission import Admission, Outcome
 from appliance.contracts.errors import Malformed, OwnedElsewhere, Refused, StateViolationError
-from appliance.contracts.plan import Intent, Plan
+from appliance.contracts.plan import Action, Intent, Plan
+from appliance.contracts.planning import Asked, PlanGate, PlanMaker
+from appliance.contracts.principal import UNATTENDED, principal_of
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.coordination.availability import Availability
@@ -27,9 +31,8 @@ from appliance.execution.turn_signal import TurnSignal
 from appliance.execution.urgency import urgency_of
 from appliance.planning.on_hold import without_held
 from appliance.planning.plan_check import check
-from appliance.planning.planner import Planner
 from appliance.session.turns import Also, Turns
-from appliance.store import confirmations, deliveries, holds
+from appliance.store import actions, confirmations, deliveries, holds
 from appliance.words import Words
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TRIES = 3  # requirements S5: a bad plan is made again twice
+_MOST_ROUNDS = 4  # plans of one turn, each made from what the ones before found
+_ROUNDS = "rounds"
+"""Member of the context of a turn whose plan has gone on: how many plans it has had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,8 @@ class TurnPlanning:
     ledger: Ledger
     turns: Turns
     alarms: AlarmTurns
-    planner: Planner
+    planners: PlanMaker
+    gate: PlanGate
     toolbox: Toolbox
     availability: Availability
     words: Words
@@ -79,18 +86,39 @@ class TurnPlanning:
             return planned
         return await self._give_up(turn, admission, why)
 
-    async def plan_for(self, intent: Intent) -> Plan:
-        """Return the plan of an utterance, guarded but for the lifespan of the turn it is for.
+    async def plan_for(self, intent: Intent, turn: Turn, earlier: Sequence[Action] = ()) -> Plan:
+        """Return the plan of an utterance for a turn, guarded but for the lifespan that is left.
 
         Raises:
             Refused: it will not be done; the message is the sentence to say.
             Malformed: no such intent, a language without phrases, or a plan that is none.
         """
-        plan = self.planner.plan(intent, await self._surroundings(intent))
+        asked = self._asked(intent, turn, await self._surroundings(intent), earlier)
+        plan = await self.planners.plan(asked)
+        if plan is None:
+            raise Malformed(f"no planner has a plan for {intent.name!r}", intent=intent.name)
         if self._is_held(plan) and (hold := await self._hold()):
             raise Refused(Sentences(self.words.wording, intent.language).on_hold(hold))
         self.require_ready(plan)
-        return plan
+        return await self.gate.prepare(plan, asked)
+
+    async def go_on(self, turn: Turn, signal: TurnSignal) -> Turn | None:
+        """Add further steps to a turn that has done all it had, if the maker of its plan wanted to see the results; None if that
+        was all. A turn somebody rang for meanwhile is returned as it is."""
+        rounds = int(turn.context.get(_ROUNDS, 1))
+        if not (turn.plan or {}).get("goes_on") or rounds >= _MOST_ROUNDS:
+            return None
+        done = await self.ledger.transaction(lambda tx: actions.of_turn(tx, turn.id))
+        try:
+            plan = await _unless_rung(self.plan_for(_intent_of(turn), turn, done), signal)
+            return turn if plan is None else await self.turns.joins.extend(turn.id, plan, {_ROUNDS: rounds + 1})
+        except (OwnedElsewhere, StateViolationError):
+            raise
+        except (Refused, Malformed) as error:  # what was done is done; why it does not go on is said
+            log.warning("plan.not_continued", extra={"why": error.message})
+            urgency = urgency_of(turn.context, is_first=False)
+            await self.ledger.transaction(self.words.saying("refused", turn, turn.language, urgency, why=error.message))
+            return None
 
     def require_ready(self, plan: Plan) -> None:
         """Check a plan's form, and that each tool it cannot do without is READY.
@@ -107,13 +135,30 @@ class TurnPlanning:
     async def _make(self, turn: Turn) -> tuple[Plan, Also | None]:
         """Ask planning for the turn's plan, and what is to be written with it. All it reads is on disk: it can be asked again."""
         if not turn.is_about_alarms:
-            said, slots = str(turn.context.get("said", "")), turn.context.get("slots", {})
-            return await self.plan_for(Intent(turn.intent, turn.language, said, slots)), None
+            return await self.plan_for(_intent_of(turn), turn), None
         plan, also = await self.alarms.plan(turn)
         if self._is_held(plan) and await self._hold():  # it is told of, and nobody is asked for what would be refused
             plan = without_held(plan, self._held)
         self.require_ready(plan)
-        return plan, also
+        asked = self._asked(_intent_of(turn), turn, {})
+        try:
+            return await self.gate.prepare(plan, asked), also
+        except Refused as error:  # that something must not be done costs no alarm its words
+            log.warning("plan.alarm_cut", extra={"why": error.message})
+            return without_held(plan, self._held), also
+
+    def _asked(self, intent: Intent, turn: Turn, facts: Mapping[str, Any], earlier: Sequence[Action] = ()) -> Asked:
+        principal = principal_of(turn.context)
+        return Asked(
+            intent,
+            facts,
+            principal,
+            self.toolbox.visible_to(principal.level),
+            turn.session_id,
+            turn.id,
+            is_unattended=bool(turn.context.get(UNATTENDED)),
+            earlier=tuple(earlier),
+        )
 
     async def _surroundings(self, intent: Intent) -> Mapping[str, Any]:
         """What an answer may need to know besides the sentence; what was said last and what is open only if it is about that."""
@@ -147,6 +192,10 @@ class TurnPlanning:
         urgency = urgency_of(turn.context, is_first=True)
         also = self.words.saying("refused", turn, turn.language, urgency, why=why)
         return await self.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.REFUSED, reason=why, also=also)
+
+
+def _intent_of(turn: Turn) -> Intent:
+    return Intent(turn.intent, turn.language, str(turn.context.get("said", "")), turn.context.get("slots", {}))
 
 
 async def _unless_rung(work: Coroutine[Any, Any, T], signal: TurnSignal) -> T | None:

@@ -30,6 +30,7 @@ from appliance.store import operations
 from appliance.store.database import Database
 from bench.plants import gateway_plant
 from demo.site import CONFIG
+from tests.support.runner_ports import runner_ports
 
 LANGUAGE = "en"
 _SESSIONS = 1_000_000  # the appliance's own limit is for its users; here more are opened on purpose
@@ -49,7 +50,9 @@ class DurableCore:
 
     def runner(self, tools: Sequence[AnyTool], ledger: Ledger | None = None) -> Runner:
         """Return a runner of ``tools``, on another ``ledger`` than the core's own if one is given."""
-        return Runner(ledger or self.database, Toolbox(tools), self.clock, self.ids, self.recovered.ownership.epoch, self.wording)
+        ports = runner_ports(self.database.path.parent, self.clock)
+        epoch = self.recovered.ownership.epoch
+        return Runner(ledger or self.database, Toolbox(tools), self.clock, self.ids, epoch, self.wording, **ports)
 
     async def admit(self, key: str, lane: str) -> Admission:
         """Admit a sentence under a duplicate key of its own."""

@@ -63,3 +63,19 @@ def gateway_plant(alarms: int, port: int) -> dict[str, Any]:
     """Alarms that a gateway publishes, and one register, so that there is a link."""
     tags = [_tag("word", 1, "holding_register", 0, "uint16")]
     return _plant(port, tags, [_alarm(f"alarm_{n}", source_id=f"G.{n}") for n in range(alarms)], {})
+
+
+def floor_plant(assets: int, tags_each: int) -> dict[str, Any]:
+    """Machines with names people say, in English and Chinese, each with as many tags; every fifth can be set in percent."""
+    machines = [
+        {"id": f"machine_{n}", "area": "bench", "spoken": {"en": [f"machine {n}", f"unit {n}"], "zh": [f"{n}号机", f"{n}号设备"]}}
+        for n in range(assets)
+    ]
+    tags = []
+    for asset in range(assets):
+        for n in range(tags_each):
+            spoken = {"en": [f"signal {n}", f"value {n}"], "zh": [f"{n}号信号", f"{n}号数值"]}
+            limits = {"writable": True, "low": 0, "high": 100} if n % 5 == 0 else {}
+            more = {"unit": "%", "poll": "floor", **limits, "asset": f"machine_{asset}", "spoken": spoken}
+            tags.append(_tag(f"signal_{n}", 1, "holding_register", asset * tags_each + n, "int16", **more))
+    return {**_plant(502, tags, [], {"floor": 1.0}), "assets": machines}

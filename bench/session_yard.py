@@ -86,7 +86,7 @@ class Sessions:
         self.go = asyncio.Event()
         self.opened = 0
         self.moved = self.parked.moved
-        self._runner = core.runner([Ask(core.clock, core.ids), self.parked])
+        self._runner = core.runner([Ask(core.clock, core.ids, core.wording), self.parked])
 
     async def admit(self, keys: Sequence[str]) -> list[Admission]:
         """Admit one sentence a session, several doors at once."""

@@ -26,6 +26,11 @@ from appliance.delivery.alarm_messages import alarm_messages
 from appliance.delivery.dispatcher import Dispatcher
 from appliance.delivery.phrasing import Phrasing
 from appliance.delivery.publisher import Publisher
+from appliance.execution.escalation import Escalation
+from appliance.execution.settings import ApprovalSettings
+from appliance.execution.spill import Spill
+from appliance.execution.tools.notify import Receivers
+from appliance.execution.warden import Warden
 from appliance.foundation.supervisor import Degraded
 from appliance.holding import Holding
 from appliance.intake.console_door import ConsoleDoor
@@ -43,6 +48,8 @@ from appliance.session.turns import Turns
 from appliance.settings_yaml import read_document
 from appliance.store import operations, owners
 from appliance.store.database import Database
+from appliance.store.history import History
+from appliance.store.history_settings import HistorySettings
 from drivers.alarms.states import advance_alarm
 
 CONFIG = Path(__file__).parents[1] / "config"
@@ -112,7 +119,12 @@ class Core:
             ledger=ledger, clock=clock, ids=ids, epoch=epoch, plant=site.plant, bus=outlets.bus, memory=self.memory,
             procedures=outlets.procedures, wording=site.wording, phrasebook=site.phrasebook, playbooks=site.playbooks,
             alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions, delivered=self.dispatcher.notify,
+            history=History(Path(), site.plant, clock, degraded, HistorySettings()),  # nothing is polled, so nothing is kept
             progress=self.watch.progress, settle_waits=lambda: [0.0] * 3, retry_waits=lambda: repeat(0.0),
+            rules=ApprovalSettings(), model=None, embedder=None, degraded=degraded,
+            escalator=Escalation(clock, ids, site.wording, takers=(), origin=ORIGIN, language=LANGUAGE),
+            spill=Spill(ledger.path.parent / "spill", clock), warden=Warden(ledger.path.parent / "tools"),
+            receivers=Receivers((), f"floorhand/{ORIGIN}/notices", ORIGIN), read_vitals=dict,
         )  # fmt: skip
         self.runner = agent.runner
         alarm_turns = AlarmTurns(
@@ -121,7 +133,8 @@ class Core:
         )  # fmt: skip
         rooms = Rooms(
             ledger=ledger, queue=self.queue, turns=self.turns, alarms=alarm_turns, questions=Questions(ledger, clock),
-            phrasebook=site.phrasebook, planner=agent.planner, toolbox=agent.toolbox, runner=self.runner, wording=site.wording,
+            phrasebook=site.phrasebook, planner=agent.planner, planners=agent.planners, gate=agent.approvals,
+            toolbox=agent.toolbox, runner=self.runner, wording=site.wording,
             availability=availability, clock=clock, ids=ids,
         )  # fmt: skip
         self.conductor = Conductor(

@@ -63,3 +63,8 @@ class CountedIds:
         """Return the next id."""
         self._count += 1
         return f"{prefix}_{self._count:05}"
+
+    def digits(self, count: int) -> str:
+        """Return the next digits."""
+        self._count += 1
+        return f"{self._count * 7_919 % 10**count:0{count}d}"

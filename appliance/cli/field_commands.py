@@ -1,4 +1,4 @@
-"""``floorhand tags list | read | probe``."""
+"""``floorhand tags list | read | probe | history``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from appliance.cli import paper
 from appliance.cli.exit_codes import OK, PROBLEM
+from appliance.cli.history_command import show_history
 from appliance.cli.options import AsJson, Config, service_of
 from appliance.cli.service import segment
 
@@ -39,6 +40,7 @@ def add_to(app: typer.Typer) -> None:
     group.command("list")(list_tags)
     group.command("read")(read_tags)
     group.command("probe")(probe_tag)
+    group.command("history")(show_history)
     app.add_typer(group, name="tags")
 
 

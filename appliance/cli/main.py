@@ -9,7 +9,10 @@ import typer
 
 from appliance.cli import (
     alarm_commands,
+    approval_commands,
     audit_commands,
+    check_commands,
+    context_commands,
     core_commands,
     field_commands,
     identity_commands,
@@ -18,6 +21,10 @@ from appliance.cli import (
     operating_commands,
     paper,
     plant_commands,
+    ticket_commands,
+    token_commands,
+    tool_commands,
+    usage_commands,
 )
 from appliance.cli.actions import LocalActions
 from appliance.cli.exit_codes import OK, USAGE, exit_code_of
@@ -47,6 +54,13 @@ def build_cli(actions: LocalActions) -> typer.Typer:
     field_commands.add_to(app)
     local_commands.add_to(app)
     plant_commands.add_to(app)
+    ticket_commands.add_to(app)
+    check_commands.add_to(app)
+    token_commands.add_to(app)
+    tool_commands.add_to(app)
+    usage_commands.add_to(app)
+    context_commands.add_to(app)
+    approval_commands.add_to(app)
     return app
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -35,10 +36,30 @@ class Service:
         """GET; a query value of None is left out."""
         return self._ask("GET", path, _QUICK_S, "", params={k: v for k, v in query.items() if v is not None})
 
-    def post(self, path: str, body: Mapping[str, Any], *, wait_s: float = 0.0, look: str = _LOOK) -> Any:
+    def post(self, path: str, body: Mapping[str, Any], *, wait_s: float = 0.0, look: str = _LOOK, token: str = "") -> Any:
         """POST a JSON body; ``wait_s`` is how long the service itself may wait before it answers, ``look`` is what to do when
-        nobody knows whether it was taken."""
-        return self._ask("POST", path, _QUICK_S + wait_s, look, json=dict(body))
+        nobody knows whether it was taken, ``token`` a session token that says who asks."""
+        shown = {"Authorization": f"Bearer {token}"} if token else {}
+        return self._ask("POST", path, _QUICK_S + wait_s, look, json=dict(body), headers=shown)
+
+    def stream(self, path: str, body: Mapping[str, Any], *, within_s: float) -> Iterator[Any]:
+        """POST a JSON body and yield the answer line by line, each within ``within_s``; not to listen any more stops the work."""
+        if refusal := refusal_of(self._socket):
+            raise self._not_reachable(refusal)
+        try:
+            transport = httpx.HTTPTransport(uds=str(self._socket))
+            with (
+                httpx.Client(transport=transport, base_url="http://floorhand", timeout=within_s) as http,
+                http.stream("POST", path, json=dict(body)) as answer,
+            ):
+                if not answer.is_success:
+                    answer.read()
+                    raise _refusal(answer)
+                yield from map(json.loads, answer.iter_lines())
+        except httpx.HTTPError as error:
+            cure = "See `floorhand status` and the service's journal."
+            why = f"the service broke off: {error or type(error).__name__}"
+            raise CommandFault(TRY_LATER, "broken_off", why, cure) from error
 
     def _ask(self, method: str, path: str, timeout_s: float, look: str, **arguments: Any) -> Any:
         if refusal := refusal_of(self._socket):

@@ -16,16 +16,20 @@ from appliance.contracts.errors import (
     Corrupt,
     FloorhandError,
     Malformed,
+    NotPermitted,
     Refused,
     StorageFullError,
     Unavailable,
     Uncertain,
+    Unidentified,
 )
 
 # First match counts, so a class stands before the one it descends from.
 _STATUS: tuple[tuple[type[FloorhandError], int], ...] = (
     (StorageFullError, 507),  # insufficient storage
     (Unavailable, 429),  # too many requests: try again after Retry-After
+    (Unidentified, 401),  # show another token
+    (NotPermitted, 403),
     (Refused, 409),  # conflict: as things are, no
     (Malformed, 422),
     (Uncertain, 502),  # the other side did not answer; read back
@@ -45,6 +49,8 @@ def add_error_answers(api: FastAPI) -> None:
         if isinstance(error, Unavailable):
             headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
             cure = cure or f"Try again in {headers['Retry-After']} s."
+        if isinstance(error, Unidentified):
+            headers["WWW-Authenticate"] = 'Bearer error="invalid_token"'  # RFC 6750, section 3
         return _answer(status, error.code, error.message, cure, error.facts, headers)
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:

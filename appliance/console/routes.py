@@ -5,19 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from appliance.console.alarm_routes import add_alarms
 from appliance.console.answers import add_error_answers
+from appliance.console.approval_routes import add_approvals
+from appliance.console.check_routes import add_checks
+from appliance.console.context_routes import add_context
+from appliance.console.history_routes import add_history
 from appliance.console.ledger_routes import add_ledger_acts
 from appliance.console.operating_routes import add_operating
+from appliance.console.ticket_routes import add_tickets
+from appliance.console.token_routes import add_tokens, holder_of
+from appliance.console.tool_routes import add_tools
+from appliance.console.usage_routes import add_usage
 from appliance.contracts.admission import AdmissionStatus, Arrival
+from appliance.contracts.approval_acts import ApprovalActs
+from appliance.contracts.check_acts import CheckActs
+from appliance.contracts.context_acts import ContextActs
 from appliance.contracts.delivery import Channel, DeliveryStatus
 from appliance.contracts.errors import Malformed
+from appliance.contracts.history import TagHistory
 from appliance.contracts.ledger_acts import LedgerActs
 from appliance.contracts.ports import Core
 from appliance.contracts.store import Ledger
+from appliance.contracts.ticket_acts import TicketActs
+from appliance.contracts.token_acts import TokenActs
+from appliance.contracts.tool_acts import ToolActs
 from appliance.store import views
 from appliance.version import VERSION
 
@@ -64,6 +79,13 @@ def build_api(
     language: str,
     languages: Sequence[str] = (),
     ledger_acts: LedgerActs | None = None,
+    token_acts: TokenActs | None = None,
+    context_acts: ContextActs | None = None,
+    ticket_acts: TicketActs | None = None,
+    check_acts: CheckActs | None = None,
+    tool_acts: ToolActs | None = None,
+    approval_acts: ApprovalActs | None = None,
+    history: TagHistory | None = None,
 ) -> FastAPI:
     """Return the API. ``language`` is used where a caller names none, ``languages`` are all there are (empty: any)."""
     api = FastAPI(title="Floorhand", version=VERSION, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
@@ -73,8 +95,23 @@ def build_api(
     add_operating(api, core.operating, ledger)
     if ledger_acts is not None:
         add_ledger_acts(api, ledger_acts)
+    if token_acts is not None:
+        add_tokens(api, token_acts)
+    if context_acts is not None:
+        add_context(api, context_acts)
+    if ticket_acts is not None:
+        add_tickets(api, ticket_acts, ledger)
+    if check_acts is not None:
+        add_checks(api, check_acts)
+    add_usage(api, ledger)
+    if approval_acts is not None:
+        add_approvals(api, approval_acts)
+    if tool_acts is not None:
+        add_tools(api, tool_acts)
+    if history is not None:
+        add_history(api, history)
     _add_ledger(api, core, ledger)
-    _add_acts(api, core, languages, language)
+    _add_acts(api, core, languages, language, token_acts)
     return api
 
 
@@ -141,7 +178,7 @@ def _add_ledger(api: FastAPI, core: Core, ledger: Ledger) -> None:
         return await views.sync(ledger) | {"why": {part: degraded[part] for part in _KEEPS_SYNC if part in degraded}}
 
 
-def _add_acts(api: FastAPI, core: Core, languages: Sequence[str], default: str) -> None:
+def _add_acts(api: FastAPI, core: Core, languages: Sequence[str], default: str, token_acts: TokenActs | None) -> None:
     def checked(sentence: Sentence) -> tuple[str, str]:
         """Return text and language. Raises Malformed: nothing is said, or in a language that is not there."""
         if not sentence.text.strip():
@@ -161,8 +198,12 @@ def _add_acts(api: FastAPI, core: Core, languages: Sequence[str], default: str) 
         return await core.probe_tag(key)
 
     @api.post("/v1/ask")
-    async def ask(asked: Asked) -> Mapping[str, Any]:
-        return await core.ask(*checked(asked), wait_s=asked.wait_s, key=asked.key, arrival=asked.arrival, by=asked.by)
+    async def ask(asked: Asked, request: Request) -> Mapping[str, Any]:
+        shown = await holder_of(request, token_acts)
+        holder = None if shown is None else shown.principal
+        by = asked.by if holder is None else holder.by
+        answer = await core.ask(*checked(asked), wait_s=asked.wait_s, key=asked.key, arrival=asked.arrival, by=by, holder=holder)
+        return {**answer, "limit": shown.limit} if shown is not None and shown.limit else answer
 
     @api.post("/v1/speak")
     async def speak(sentence: Sentence) -> Mapping[str, Any]:

@@ -34,3 +34,7 @@ class IdSource(Protocol):
     def mint(self, prefix: str) -> str:
         """Return a new ``prefix_xxxxxxxx`` id, unique on this appliance and sortable by creation."""
         ...
+
+    def digits(self, count: int) -> str:
+        """Return ``count`` decimal digits nobody can foresee."""
+        ...

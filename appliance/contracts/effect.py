@@ -50,7 +50,9 @@ class ConfirmationStatus(StrEnum):
 class Confirmation:
     """An open or answered question. ``asked_seq`` orders questions; ``delivery_id`` is the delivery that asks it.
 
-    ``asked_after_seq`` is the newest admission when it was asked: no answer up to that one can be to it.
+    ``asked_after_seq`` is the newest admission when it was asked: no answer up to that one can be to it. ``code`` are the digits
+    that have to be read back with a yes (empty: none), ``code_read_by`` the admission of the answer in which they were;
+    ``answered_who`` is the principal of whoever answered.
     """
 
     id: str
@@ -64,3 +66,7 @@ class Confirmation:
     asked_utc: datetime
     answered_by: str | None
     answered_utc: datetime | None
+    code: str = ""
+    wrong_codes: int = 0
+    code_read_by: str | None = None
+    answered_who: Mapping[str, Any] | None = None

@@ -5,10 +5,13 @@ FloorhandError
 │   ├── StateViolationError     an illegal turn transition
 │   ├── MemoryWriteRejected     a memory draft failed validation
 │   ├── OwnedElsewhere          another core owns this database
+│   ├── Unidentified            the session token does not say who asks
+│   ├── NotPermitted            it is known who asks, and they may not
 │   └── RecursiveCallPrevented  a tool re-entered in one call path
 ├── Malformed          bad input: drop, count, say what and where
 │   ├── ConfigError             names file, key and cure
 │   ├── ToolValidationError     names the field of a tool contract
+│   │   └── BrokenResult        a tool did not keep its result contract
 │   └── CycleDetected           tool dependencies form a cycle
 ├── Unavailable        try again after ``retry_after_s``
 │   └── StorageFullError        no room left on the data partition
@@ -60,6 +63,19 @@ class OwnedElsewhere(Refused):
     usual_cure = "Stop the other process; `floorhand doctor` says more."
 
 
+class Unidentified(Refused):
+    """A session token that is not taken: it does not verify, has ended or was revoked. Fact ``reason`` is a word for programs."""
+
+    code = "unidentified"
+    usual_cure = "Have a new token made: `floorhand token make`, or the coordinator's administrator."
+
+
+class NotPermitted(Refused):
+    """It is known who asks, and they may not: a token for another device or role, or more than the asker may hand out."""
+
+    code = "not_permitted"
+
+
 class RecursiveCallPrevented(Refused):
     """A tool was called again inside its own call path."""
 
@@ -103,6 +119,12 @@ class ToolValidationError(Malformed):
     """A tool's contract or a call's arguments are wrong. Facts: ``tool``, ``field``."""
 
     code = "tool_validation"
+
+
+class BrokenResult(ToolValidationError):
+    """A tool answered what its result contract does not allow. Facts as of its parent."""
+
+    code = "broken_result"
 
 
 class CycleDetected(Malformed):

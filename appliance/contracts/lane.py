@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-ASSET, CONSOLE, CONTROL = "asset:", "console:", "control:"
-"""Prefixes: of the alarms and floods of an asset, which are nobody's own; of who types; of a speaker's interjections."""
+ASSET, CONSOLE, TOKEN, CONTROL = "asset:", "console:", "token:", "control:"
+"""Prefixes: of the alarms and floods of an asset, which are nobody's own; of who types, with a name as given or with a session
+token; of a speaker's interjections."""
+
+CHECKS = "schedule:checks"
+"""Lane of all checks that were asked for earlier: nobody's own talk waits for them, and they are one conversation."""
 
 
 def of_asset(asset: str) -> str:
@@ -14,6 +18,18 @@ def of_asset(asset: str) -> str:
 def of_person(by: str) -> str:
     """Return the lane of a person who types."""
     return f"{CONSOLE}{by}"
+
+
+def of_token(by: str) -> str:
+    """Return the lane of a person whose session token verified. Whoever gives the same name without one has another lane: nobody
+    goes on with a conversation, or answers in it, by calling themselves something."""
+    return f"{TOKEN}{by}"
+
+
+def typed_by(lane: str) -> str:
+    """Return the name of who types in a lane, empty for any other."""
+    prefix = next((prefix for prefix in (CONSOLE, TOKEN) if lane.startswith(prefix)), None)
+    return "" if prefix is None else lane.removeprefix(prefix)
 
 
 def beside(lane: str) -> str:

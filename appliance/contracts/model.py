@@ -102,6 +102,11 @@ class LanguageModel(Protocol):
         known."""
         ...
 
+    def request_tokens(self, request: ModelRequest) -> int:
+        """Return :meth:`count_tokens` of a whole request as it is sent: texts, what the chat's template puts round them, and
+        the schema where the model reads it. With ``most_tokens`` it has to fit :attr:`context_tokens`."""
+        ...
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask once, with every retry, rotation and fallback there is.
 

@@ -14,6 +14,7 @@ from appliance.contracts.errors import AlarmUnreadable
 from appliance.contracts.memory import MemoryDraft, Recall
 from appliance.contracts.operating_acts import OperatingActs
 from appliance.contracts.operation import Operation
+from appliance.contracts.principal import Principal
 from appliance.contracts.reading import Reading, Value, WriteReceipt
 from appliance.contracts.speech import Grammar, SpeechReceipt, Utterance
 from appliance.contracts.store import Transaction
@@ -272,6 +273,15 @@ class CoordinatorLink(Protocol):
         """
         ...
 
+    async def keys(self) -> Mapping[str, Any]:
+        """Return the key set its session tokens verify with, as it told it: whoever keeps it checks it first.
+
+        Raises:
+            Unavailable: not reached.
+            Refused: the coordinator has none: it is older than session tokens.
+        """
+        ...
+
 
 class Reachability(Protocol):
     """Whether the coordinator can be reached, as those who try find out."""
@@ -329,12 +339,21 @@ class Core(Protocol):
         ...
 
     async def ask(
-        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE, by: str = "console"
+        self,
+        text: str,
+        language: str,
+        *,
+        wait_s: float,
+        key: str = "",
+        arrival: Arrival = Arrival.QUEUE,
+        by: str = "console",
+        holder: Principal | None = None,
     ) -> Mapping[str, Any]:
         """Inject what ``by`` typed as an utterance; wait up to ``wait_s`` for its turn to end or to ask, or for the core to stop.
         Returns admission, turn, replies.
 
-        Asked again with the same ``key`` (empty: none) it is the same admission and the same turn.
+        Asked again with the same ``key`` (empty: none) it is the same admission and the same turn. ``holder`` is whose token
+        verified: then it is that person who asks.
 
         Raises:
             Refused: the key was used for something else.

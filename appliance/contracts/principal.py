@@ -77,6 +77,11 @@ UNATTENDED = "unattended"
 """Member of both: true when nobody is there to be asked (a schedule, the coordinator)."""
 
 
+def without_principal(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was asked, without who did: a request sent again is the same one, with a token renewed meanwhile as well."""
+    return {name: value for name, value in content.items() if name != PRINCIPAL}
+
+
 def principal_of(context: Mapping[str, Any]) -> Principal:
     """Return who a payload or a turn's context says asked; :data:`NOBODY` when it names no one."""
     told = context.get(PRINCIPAL)

@@ -40,6 +40,16 @@ class SchemaContract:
     nullable_fields: tuple[str, ...] = ()
     enum_constraints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The arguments as JSON Schema."""
+        return self.arguments.model_json_schema()
+
+    @property
+    def output_schema(self) -> dict[str, Any]:
+        """The result as JSON Schema."""
+        return self.result.model_json_schema(mode="serialization")
+
 
 @dataclass(frozen=True, slots=True)
 class SlaContract:
@@ -79,6 +89,8 @@ class ToolContract:
     ``resource``: calls of tools that name the same one run one after the other (T8); empty: none is contended for.
     ``fallback_tool``: tried with the same arguments when this one fails for good (T5); its access level may not be higher.
     ``extends_plan``: a ledger tool that appends steps to its own turn.
+    ``keeps_something``: a call without effect on the world that stores something, once an action, outside the commit that ends
+    it; it is not made for a measurement (T2).
     """
 
     name: str
@@ -95,6 +107,7 @@ class ToolContract:
     resource: str = ""
     fallback_tool: str = ""
     extends_plan: bool = False
+    keeps_something: bool = False
 
     @property
     def changes_something(self) -> bool:

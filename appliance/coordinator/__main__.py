@@ -26,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=argparse.SUPPRESS)
     parser.add_argument("--database", default=argparse.SUPPRESS)
     parser.add_argument("--admin-token-file", type=Path, default=argparse.SUPPRESS)
+    parser.add_argument("--signing-key-file", type=Path, default=argparse.SUPPRESS)
+    parser.add_argument("--fleet", default=argparse.SUPPRESS)
     parser.add_argument("--tls-cert", type=Path, default=argparse.SUPPRESS)
     parser.add_argument("--tls-key", type=Path, default=argparse.SUPPRESS)
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])

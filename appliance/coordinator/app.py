@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from appliance.contracts.errors import FloorhandError, Unavailable
 from appliance.coordinator.desk import Desk
 from appliance.coordinator.errors import status_of
-from appliance.coordinator.routes import changes, devices, health, operations, work_orders
+from appliance.coordinator.routes import changes, devices, health, operations, session_tokens, work_orders
 from appliance.version import VERSION
 
 
@@ -25,7 +25,7 @@ def create_app(desk: Desk) -> FastAPI:
     """
     app = FastAPI(title="Floorhand coordinator", version=VERSION, docs_url=None, redoc_url=None)
     app.state.desk = desk
-    for routes in (health, devices, operations, changes, work_orders):
+    for routes in (health, devices, operations, changes, work_orders, session_tokens):
         app.include_router(routes.router)
     app.add_exception_handler(FloorhandError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_invalid)

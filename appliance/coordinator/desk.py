@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from appliance.contracts.clock import Clock, IdSource
 from appliance.coordinator.errors import Forbidden, Unauthenticated
+from appliance.coordinator.signer import Signer
 from appliance.coordinator.store import devices
 from appliance.coordinator.store.database import CoordinatorStore
 from appliance.coordinator.tokens import same_digest, token_digest
@@ -25,6 +26,7 @@ class Desk:
     clock: Clock
     ids: IdSource
     admin_digest: str
+    signer: Signer
 
     def now(self) -> str:
         """Wall time as stored."""

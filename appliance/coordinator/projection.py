@@ -13,6 +13,7 @@ from appliance.coordinator.errors import Conflict
 from appliance.coordinator.store import feed, work_orders
 
 _Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+_LONGEST_DETAIL = 20_000  # characters; as of a work order that is made
 
 
 class _WorkOrderCreated(BaseModel):
@@ -46,5 +47,39 @@ def _work_order_created(tx: Connection, op: Operation, now: str) -> None:
     feed.publish(tx, op.origin, "work_order.numbered", {"id": op.entity, "number": made["number"]}, now)
 
 
-PROJECTIONS: Mapping[str, Callable[[Connection, Operation, str], None]] = {"work_order.created": _work_order_created}
+class _WorkOrderUpdated(BaseModel):
+    """Payload of ``work_order.updated``: a note to append (may be empty), and whether its device says that it is done."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    note: Annotated[_Text, Field(max_length=4_000)] = ""
+    done: bool = False
+
+
+def _work_order_updated(tx: Connection, op: Operation, now: str) -> None:
+    """Append the note and close the order if its device says so; tell the device how it stands when it asked for that.
+
+    One that people closed here stays as they left it, and its device hears that. What is too long for the order is cut off at its
+    end: the operation itself is kept whole.
+    """
+    wanted = _WorkOrderUpdated.model_validate(dict(op.payload))
+    held = work_orders.load(tx, op.entity, for_update=True)
+    if held is None or held["device"] != op.origin:
+        raise Conflict(f"there is no work order {op.entity} of {op.origin}")
+    fields: dict[str, str] = {}
+    if wanted.note:
+        fields["detail"] = f"{held['detail']}\n{wanted.note}".strip()[:_LONGEST_DETAIL]
+    if wanted.done and held["status"] in ("open", "in_progress"):
+        fields["status"] = "done"
+    if fields:
+        work_orders.change(tx, op.entity, fields, held["version"] + 1, now)
+    if wanted.done:
+        told = {"id": op.entity, "number": held["number"], "status": fields.get("status", held["status"])}
+        feed.publish(tx, op.origin, "work_order.status", told, now)
+
+
+PROJECTIONS: Mapping[str, Callable[[Connection, Operation, str], None]] = {
+    "work_order.created": _work_order_created,
+    "work_order.updated": _work_order_updated,
+}
 """Kind -> what is done about it. ``report.committed`` needs nothing: it is listed from the stream itself."""

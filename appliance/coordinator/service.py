@@ -16,6 +16,7 @@ from appliance.contracts.errors import ConfigError
 from appliance.coordinator.app import create_app
 from appliance.coordinator.desk import Desk
 from appliance.coordinator.settings import CoordinatorSettings
+from appliance.coordinator.signer import Signer
 from appliance.coordinator.store.database import CoordinatorStore
 from appliance.coordinator.tokens import admin_digest
 from appliance.foundation.id_source import SystemIds
@@ -49,12 +50,13 @@ async def serve(settings: CoordinatorSettings, *, ready: Callable[[int], None] |
     """Serve until SIGTERM, SIGINT or cancellation; then stop within 3 s. ``ready`` is called with the port once it listens.
 
     Raises:
-        ConfigError: the address cannot be listened on, or the admin token file is not private.
+        ConfigError: the address cannot be listened on, or the admin token file or the signing key is not private.
         Refused: the database was written by a newer version.
         Unavailable: the database cannot be had.
     """
     clock = SystemClock()
     digest = await asyncio.to_thread(admin_digest, settings.admin_token_file)
+    signer = await asyncio.to_thread(Signer.load_or_make, settings.signing_key_path, settings.fleet)
     store = CoordinatorStore(settings.database_url)
     try:
         await asyncio.to_thread(store.migrate)
@@ -66,7 +68,7 @@ async def serve(settings: CoordinatorSettings, *, ready: Callable[[int], None] |
                 if ready is not None:
                     ready(port)
 
-            desk = Desk(store, clock, SystemIds(clock), digest)
+            desk = Desk(store, clock, SystemIds(clock), digest, signer)
             server = _Server(_config(create_app(desk), settings), started)
             with _stopping(server):
                 await server.serve([listener])

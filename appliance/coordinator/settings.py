@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from appliance.foundation.hosts import is_loopback
 
+_SIGNING_KEY = "coordinator-signing-key.pem"
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
@@ -22,6 +23,15 @@ class CoordinatorSettings(BaseModel):
     admin_token_file: Path = Field(
         default=Path("var/coordinator-admin-token"), description="file (mode 0600) with the admin token; made at the first start"
     )
+    signing_key_file: Path | None = Field(
+        default=None,
+        description="file (mode 0600) with the key that signs session tokens; made at the first start, beside the admin token",
+    )
+    fleet: str = Field(
+        default="fleet",
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$",
+        description="name of the appliances that sync with this coordinator, in session tokens for all of them",
+    )
     tls_cert: Path | None = Field(default=None, description="PEM certificate chain")
     tls_key: Path | None = Field(default=None, description="PEM private key")
 
@@ -32,6 +42,11 @@ class CoordinatorSettings(BaseModel):
         if self.tls_cert is None and not is_loopback(self.host):
             raise ValueError(f"host {self.host} can be reached from outside: give tls_cert and tls_key, or listen on 127.0.0.1")
         return self
+
+    @property
+    def signing_key_path(self) -> Path:
+        """Where the signing key is."""
+        return self.signing_key_file or self.admin_token_file.with_name(_SIGNING_KEY)
 
     @property
     def database_url(self) -> str:

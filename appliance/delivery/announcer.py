@@ -26,6 +26,7 @@ REPLIES: Mapping[str, tuple[str, str, int]] = {
     "plc": ("plc_unreachable", "plc_back", _SOON),
     "coordinator": ("coordinator_lost", "coordinator_back", _IN_PASSING),
     "sync": ("sync_stopped", "sync_goes_on", _IN_PASSING),
+    "models": ("models_away", "models_back", _IN_PASSING),
     "audit": ("audit_broken", "audit_whole", _IN_PASSING),
     "clock_behind": ("clock_behind", "clock_right", _IN_PASSING),
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,12 +17,14 @@ from appliance.contracts.reading import Quality
 from appliance.delivery.chinese import CHINESE
 from appliance.delivery.english import ENGLISH
 from appliance.delivery.tongue import Tongue
+from appliance.foundation.untrusted import clean
 
 TONGUES: Mapping[str, Tongue] = {"en": ENGLISH, "zh": CHINESE}
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _MOST_DECIMALS = 3  # of a number nobody gave decimals for; more digits are not followed by a listener
 _LARGEST_IN_DIGITS = 1e12  # beyond, digits are not followed by a listener and are said as a power of ten
+_LONGEST_SPOKEN = 4_000  # characters of a text among the words; what is to be said at once may be no longer
 _SPOKEN_AS_DURATION_S = 120  # from here on seconds are said as minutes and seconds
 
 
@@ -156,8 +157,8 @@ def _list(words: Sequence[str], tongue: Tongue) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return the text without control characters, which synthesisers choke on."""
-    return " ".join("".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text).split())
+    """Return the text without what cannot be seen: synthesisers choke on it, and others may have written the text."""
+    return clean(text, _LONGEST_SPOKEN)
 
 
 def _tongue(language: str) -> Tongue:

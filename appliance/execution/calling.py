@@ -34,26 +34,36 @@ class Stopped(Exception):
 
 
 class Bell:
-    """What is wanted of a turn while one of its steps is under way. ``look`` reads what is open from the ledger."""
+    """What is wanted of a turn while one of its steps is under way. ``look`` reads what is open from the ledger.
+
+    Steps that run at the same time have a bell each: what one of them has looked for, the others have still to look for."""
 
     def __init__(self, signal: TurnSignal | None, look: Callable[[], Awaitable[Sequence[Interrupt]]], action_id: str) -> None:
         self._signal = signal
         self._look = look
         self._action_id = action_id
+        self._heard = 0 if signal is None else signal.answered
 
     @property
     def is_rung(self) -> bool:
         """Whether there is something to look for."""
-        return self._signal is not None and self._signal.is_rung
+        return self._signal is not None and self._signal.rings_so_far > self._heard
 
     @property
     def rung(self) -> tuple[asyncio.Future[Any], ...]:
         """What is done as soon as there is: one future, or none when nobody can ring."""
-        return () if self._signal is None else (self._signal.rung,)
+        if self._signal is None:
+            return ()
+        if self.is_rung and not self._signal.is_rung:  # another step has answered it
+            rung: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            rung.set_result(None)
+            return (rung,)
+        return (self._signal.rung,)
 
     async def wish(self) -> Interrupt | None:
         """Return what stops the turn, or this step of it; None if it was rung for something else, or cannot be read now."""
         if self._signal is not None:
+            self._heard = self._signal.rings_so_far
             self._signal.answer()
         try:
             open_wishes = await self._look()

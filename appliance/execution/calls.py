@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from appliance.contracts.plan import Action
+from appliance.contracts.principal import principal_of
 from appliance.contracts.tool import ToolCall
 from appliance.contracts.turn import Turn
 
@@ -21,10 +22,18 @@ def known_to(around: Mapping[str, Any], earlier: Iterable[Action]) -> dict[str, 
     return {**around, "steps": {a.step_id: a.result for a in earlier if a.result is not None}}
 
 
-def call_of(turn: Turn, action: Action, arguments: Mapping[str, Any], around: Mapping[str, Any] | None = None) -> ToolCall:
-    """Return the call of an action with its resolved arguments. ``around``: the turn's surroundings, if they are at hand."""
+def call_of(
+    turn: Turn,
+    action: Action,
+    arguments: Mapping[str, Any],
+    around: Mapping[str, Any] | None = None,
+    *,
+    tool: str = "",
+) -> ToolCall:
+    """Return the call of an action with its resolved arguments. ``around``: the turn's surroundings, if they are at hand.
+    ``tool`` is called in place of the action's own."""
     return ToolCall(
-        tool=action.tool,
+        tool=tool or action.tool,
         arguments=arguments,
         turn_id=turn.id,
         session_id=turn.session_id,
@@ -32,4 +41,5 @@ def call_of(turn: Turn, action: Action, arguments: Mapping[str, Any], around: Ma
         lane=turn.lane,
         language=turn.language,
         context=surroundings(turn) if around is None else around,
+        principal=principal_of(turn.context),
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from appliance.contracts.clock import Clock, IdSource
@@ -40,12 +41,13 @@ class Saying:
 
 
 class Page:
-    """One open transaction, all of it at one moment. ``said`` tells whether words were queued; ``afterwards`` is called, in
-    order, once it is on disk."""
+    """One open transaction, all of it at one moment. ``said`` tells whether words were queued, ``turn_fails`` whether the turn
+    has failed on it; ``afterwards`` is called, in order, once it is on disk."""
 
     def __init__(self, tx: Transaction, clock: Clock, ids: IdSource, epoch: int) -> None:
         self.tx = tx
         self.said = False
+        self.turn_fails = False
         self.afterwards: list[Callable[[], None]] = []
         self._clock = Moment(clock)
         self._ids = ids
@@ -86,8 +88,10 @@ class Page:
         state: ActionState | None = None,
         saying: Saying | None = None,
         record: Record | None = None,
+        notes: Mapping[str, Any] = MappingProxyType({}),
     ) -> Action:
         """Record how the effect ended, and the action with it: ``state``, by default done if the result is ok, else failed.
+        ``notes`` are kept with the action's result.
 
         When a person settled the effect meanwhile, theirs stands, nothing is said, and the action is returned as they left it.
         """
@@ -100,7 +104,7 @@ class Page:
         if record is not None:
             self.record(record)
         ended = state or (ActionState.DONE if result.ok else ActionState.FAILED)
-        return self.change(action, ended, stored(result), saying)
+        return self.change(action, ended, {**stored(result), **notes}, saying)
 
     def unknown(self, action: Action, result: ToolResult, announcing: str, saying: Saying) -> Action:
         """Record that nobody knows whether the effect happened; say it unless ``announcing`` was said already.

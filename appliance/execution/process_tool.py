@@ -51,7 +51,12 @@ class ProcessTool:
 
     async def _said(self, what: str, call: ToolCall, may_have_happened: bool) -> Mapping[str, Any]:
         try:
-            told = {**asdict(call), "arguments": dict(call.arguments), "context": dict(call.context)}
+            told = {
+                **asdict(call),
+                "arguments": dict(call.arguments),
+                "context": dict(call.context),
+                "principal": call.principal.to_json(),
+            }
             word = await self._warden.call(what, self._where, self._init, told, self.contract.sla.max_execution_time_ms)
         except Unavailable as error:
             if may_have_happened and error.facts.get("may_have_begun"):

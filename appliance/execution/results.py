@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from appliance.contracts.errors import FloorhandError
+from appliance.contracts.errors import BrokenResult, FloorhandError
 from appliance.contracts.tool import EffectDisposition, ToolResult
 from appliance.foundation.canonical import canonical_json
 
@@ -17,17 +17,41 @@ log = logging.getLogger(__name__)
 
 LONGEST_ERROR = 2_048  # characters; requirements T9
 LONGEST_RESULT = 100_000  # characters of canonical JSON; requirements T9
+LONGEST_TURN = 200_000  # characters of all results of a turn; requirements T9
 PREVIEW = 1_500  # characters kept of a longer one; requirements T9
 
 TIMEOUT = "timeout"
+NEEDS_YES = "needs_yes"
+"""Error code of a call that waits for a person's yes nobody gave."""
 
 
 def success(value: Mapping[str, Any], disposition: EffectDisposition) -> ToolResult:
-    """Return the result of a call that was done; a value beyond the bound is replaced by a preview that says so."""
-    text = canonical_json(dict(value))
+    """Return the result of a call that was done; a value beyond the bound is replaced by a preview that says so.
+
+    Raises:
+        BrokenResult: it holds what JSON has no word for.
+    """
+    text = written(value)
     if len(text) > LONGEST_RESULT:
         log.warning("result.cut", extra={"length": len(text)})
         value = {"truncated": True, "length": len(text), "preview": text[:PREVIEW]}
+    return ToolResult(ok=True, value=value, disposition=disposition)
+
+
+def written(value: Mapping[str, Any]) -> str:
+    """Return a result as canonical JSON.
+
+    Raises:
+        BrokenResult: it holds what JSON has no word for, as NaN.
+    """
+    try:
+        return canonical_json(dict(value))
+    except ValueError as error:
+        raise BrokenResult(f"the result is no JSON: {error}", tool="", field="result") from error
+
+
+def whole(value: Mapping[str, Any], disposition: EffectDisposition) -> ToolResult:
+    """Return the result of a call that was done, of any length: whoever records it bounds it."""
     return ToolResult(ok=True, value=value, disposition=disposition)
 
 

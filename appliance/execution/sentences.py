@@ -9,6 +9,7 @@ from appliance.contracts.errors import Malformed
 from appliance.contracts.hold import HoldSource
 from appliance.contracts.ports import Wording
 from appliance.contracts.tool import ToolResult
+from appliance.execution.results import NEEDS_YES
 
 ON_HOLD = "on_hold"
 """Error code of a call that was not made because the appliance is on hold; the result's value says who holds and why."""
@@ -21,6 +22,10 @@ _FAILED = {
     "tool_validation": "failed_malformed",
     "uncertain": "failed_uncertain",
     "corrupt": "failed_corrupt",
+    "broken_result": "failed_broken",
+    "blocked": "failed_blocked",
+    "halted": "failed_halted",
+    NEEDS_YES: "failed_needs_yes",
 }
 """Error code -> reply; every other code is a refusal."""
 

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from pydantic_core import to_jsonable_python
 
 from appliance.contracts.errors import Corrupt, FloorhandError, Malformed, Refused, Unavailable, Uncertain
+from appliance.contracts.principal import Principal
 from appliance.contracts.tool import ToolCall
 from appliance.foundation.parent import adopt_orphans, signal_on_parents_death
 
@@ -80,7 +81,8 @@ async def _call(order: Mapping[str, Any]) -> Mapping[str, Any]:
 async def _answer(order: Mapping[str, Any]) -> Mapping[str, Any]:
     module, _, name = str(order["where"]).partition(":")
     tool = getattr(importlib.import_module(module), name)(**order["init"])
-    call = ToolCall(**order["call"])
+    told = order["call"]
+    call = ToolCall(**{**told, "principal": Principal.from_json(told["principal"])})
     arguments = tool.contract.schema.arguments.model_validate(call.arguments)
     if order["what"] == "verify":
         disposition, evidence = await tool.verify(call, arguments)

@@ -11,7 +11,8 @@ from typing import Any, TypeGuard
 
 from pydantic import BaseModel, ValidationError
 
-from appliance.contracts.errors import ToolValidationError
+from appliance.contracts.errors import BrokenResult, ToolValidationError
+from appliance.contracts.principal import AccessLevel
 from appliance.contracts.tool import (
     GuardedTool,
     Isolation,
@@ -25,6 +26,7 @@ from appliance.contracts.tool import (
 )
 from appliance.execution.contract_check import ContractFault, faults_of
 from appliance.execution.dependency_order import in_dependency_order
+from appliance.execution.tool_graph import cycle_among, faults_among
 
 AnyTool = Tool | LedgerTool
 
@@ -42,17 +44,45 @@ class Toolbox:
         """
         faults = [fault for tool in tools for fault in faults_of(tool)]
         _refuse(faults)
+        _refuse(faults_among(tools))
         by_name = {tool.contract.name: tool for tool in tools}
-        faults = _name_faults(tools, by_name)
-        _refuse(faults)
         order = in_dependency_order({name: tool.contract.dependencies for name, tool in by_name.items()})
         self._tools = {name: by_name[name] for name in order}
         self.contracts: Mapping[str, ToolContract] = MappingProxyType({n: t.contract for n, t in self._tools.items()})
+        self.left_out: Mapping[str, str] = {}
+        """Third-party tools that were not taken, each with why."""
+
+    @classmethod
+    def load(cls, shipped: Sequence[AnyTool], third_party: Mapping[str, AnyTool]) -> Toolbox:
+        """Load the shipped tools, and of the others, by the names they were declared by, those that are in order.
+
+        What is wrong with one of the others leaves out that one, and those that need it: :attr:`left_out` says which and why.
+
+        Raises:
+            ToolValidationError, CycleDetected: something is wrong with a shipped tool, as for :class:`Toolbox`.
+        """
+        cls(shipped)
+        taken, left_out = dict(third_party), {name: why for name, tool in third_party.items() if (why := _own_fault(name, tool))}
+        names = {tool.contract.name for tool in shipped}
+        left_out |= {name: f"{name}: name: is taken by a tool that ships" for name in taken if name in names}
+        while True:
+            taken = {name: tool for name, tool in taken.items() if name not in left_out}
+            fresh = _faults_of_more(shipped, taken)
+            if not fresh:
+                break
+            left_out |= fresh
+        box = cls([*shipped, *taken.values()])
+        box.left_out = MappingProxyType(left_out)
+        return box
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names, dependencies before those that need them."""
         return tuple(self._tools)
+
+    def visible_to(self, level: AccessLevel) -> Mapping[str, ToolContract]:
+        """Return the contracts of the tools this level may call. For whoever plans with it there are no others (T3)."""
+        return {name: told for name, told in self.contracts.items() if told.security.access_level <= level}
 
     def find(self, name: str) -> AnyTool:
         """Return the tool of this name.
@@ -62,7 +92,7 @@ class Toolbox:
         """
         tool = self._tools.get(name)
         if tool is None:
-            raise ToolValidationError(f"there is no tool {name}", tool=name, field="tool")
+            raise unknown_tool(name)
         return tool
 
     def check_arguments(self, name: str, arguments: Mapping[str, Any]) -> BaseModel:
@@ -77,15 +107,20 @@ class Toolbox:
         """Return a result as JSON-ready fields.
 
         Raises:
-            ToolValidationError: the tool did not keep its result contract.
+            BrokenResult: the tool did not keep its result contract.
         """
-        return _validated(name, self.find(name).contract.schema.result, value, "result").model_dump(mode="json")
+        return _validated(name, self.find(name).contract.schema.result, value, "result", BrokenResult).model_dump(mode="json")
 
     def not_ready(self, names: Iterable[str]) -> dict[str, str]:
         """Return which of these tools cannot be called now, each with why, in words fit to be spoken (S8). Unknown ones have
         nothing to say about that."""
         whys = {name: _why_not_ready(self._tools[name]) for name in names if name in self._tools}
         return {name: why for name, why in whys.items() if why}
+
+
+def unknown_tool(name: str) -> ToolValidationError:
+    """Return what is said of a tool that is not there, or that whoever asks must not learn of (T3)."""
+    return ToolValidationError(f"there is no tool {name}", tool=name, field="tool")
 
 
 def bound_s(tool: AnyTool) -> float:
@@ -127,13 +162,28 @@ def is_verifiable(tool: AnyTool) -> TypeGuard[VerifiableTool]:
     return hasattr(tool, "verify")
 
 
-def _name_faults(tools: Sequence[AnyTool], by_name: Mapping[str, AnyTool]) -> list[ContractFault]:
-    names = [tool.contract.name for tool in tools]
-    faults = [ContractFault(name, "name", "is used twice") for name in sorted({n for n in names if names.count(n) > 1})]
-    for name, tool in by_name.items():
-        missing = [d for d in tool.contract.dependencies if d not in by_name]
-        faults += [ContractFault(name, "dependencies", f"there is no tool {dependency}") for dependency in missing]
-    return faults
+def _own_fault(name: str, tool: AnyTool) -> str:
+    faults = faults_of(tool)
+    if faults:
+        return "; ".join(map(str, faults))
+    if tool.contract.name != name:
+        return f"{name}: name: the entry point says {name}, the contract {tool.contract.name}"
+    if is_ledger_tool(tool):
+        return f"{name}: apply: the rows of the ledger are written by tools that ship alone"
+    if _is_recorded(tool):
+        return f"{name}: record_of: the operation log is written by tools that ship alone"
+    return ""
+
+
+def _faults_of_more(shipped: Sequence[AnyTool], more: Mapping[str, AnyTool]) -> dict[str, str]:
+    """Return what is wrong between ``more`` tools and the others, by the names of those that have to go."""
+    found: dict[str, str] = {}
+    for fault in faults_among([*shipped, *more.values()]):
+        found[fault.tool] = f"{found[fault.tool]}; {fault}" if fault.tool in found else str(fault)
+    cycle = cycle_among({name: tool.contract for name, tool in more.items()})
+    if not found and cycle is not None:
+        return dict.fromkeys(cycle.facts["tools"], f"CycleDetected: {cycle.message}")  # type: ignore[call-overload,no-any-return]
+    return found
 
 
 def _refuse(faults: Sequence[ContractFault]) -> None:
@@ -142,7 +192,13 @@ def _refuse(faults: Sequence[ContractFault]) -> None:
         raise ToolValidationError("; ".join(told), tool=faults[0].tool, field=faults[0].field, faults=told)
 
 
-def _validated(tool: str, model: type[BaseModel], content: Mapping[str, Any], part: str) -> BaseModel:
+def _validated(
+    tool: str,
+    model: type[BaseModel],
+    content: Mapping[str, Any],
+    part: str,
+    kind: type[ToolValidationError] = ToolValidationError,
+) -> BaseModel:
     try:
         return model.model_validate(dict(content))
     except ValidationError as error:
@@ -152,4 +208,4 @@ def _validated(tool: str, model: type[BaseModel], content: Mapping[str, Any], pa
             for fault in error.errors(include_url=False, include_input=False, include_context=False)
         ]
         told = [str(fault) for fault in faults]
-        raise ToolValidationError("; ".join(told), tool=tool, field=faults[0].field, faults=told) from error
+        raise kind("; ".join(told), tool=tool, field=faults[0].field, faults=told) from error

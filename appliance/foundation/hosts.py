@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Collection
+from urllib.parse import urlsplit
 
 _METADATA = frozenset(
     ipaddress.ip_address(each)
@@ -28,6 +30,29 @@ def is_unroutable(host: str) -> bool:
     except ValueError:
         return False
     return address.is_link_local or address.is_multicast or address.is_unspecified or address in _METADATA
+
+
+def url_faults(url: str, *, allow_plain: bool, allowed: Collection[str] = (), path: str = "/PATH") -> list[str]:
+    """Return what speaks against sending secrets to ``url``, each with its cure; nothing when it may be asked.
+
+    ``allowed`` are unroutable addresses that a site has all the same. ``path`` is how the message spells what follows the host.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as error:
+        return [f"url: {error}"]
+    faults = []
+    if parts.scheme not in ("https", "http") or not host:
+        faults.append(f"url must look like https://HOST[:PORT]{path}")
+    elif parts.scheme == "http" and not is_loopback(host) and not allow_plain:
+        faults.append("url: only https leaves this machine, unless allow_plain is true")
+    if is_unroutable(host) and _address(host) not in {_address(each) for each in allowed}:
+        faults.append(f"url: {host} is no address of a service; name it in allow_addresses if it is")
+    if parts.username is not None or parts.fragment:
+        faults.append("url: no user and no fragment; the token has its own key")
+    return faults
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

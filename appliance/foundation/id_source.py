@@ -26,3 +26,7 @@ class SystemIds:
         with self._lock:
             self._last_ms = max(self._last_ms + 1, int(self._clock.utc().timestamp() * 1000))
             return f"{prefix}_{self._last_ms:012x}{secrets.token_hex(4)}"
+
+    def digits(self, count: int) -> str:
+        """Return ``count`` decimal digits from the kernel's generator."""
+        return f"{secrets.randbelow(10**count):0{count}d}"

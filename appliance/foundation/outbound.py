@@ -7,6 +7,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Collection
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from appliance.contracts.errors import Refused, Unavailable
@@ -57,8 +58,8 @@ async def addresses_of(host: str, port: int, *, allowed: Collection[str] = (), i
     """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise Unavailable(f"{host} cannot be looked up: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:  # a name may be none that can be looked up
+        raise Unavailable(f"{host} cannot be looked up: {getattr(error, 'strerror', None) or error}") from error
     addresses = list(dict.fromkeys(str(each[4][0]).partition("%")[0] for each in found))
     known = {ipaddress.ip_address(each) for each in allowed}
     bad = [each for each in addresses if is_unroutable(each) and ipaddress.ip_address(each) not in known]
@@ -68,6 +69,16 @@ async def addresses_of(host: str, port: int, *, allowed: Collection[str] = (), i
     return addresses
 
 
-def retry_after_s(header: str) -> float:
-    """Read Retry-After in seconds, 0 without one; its date form is ignored, for this machine's clock may be wrong."""
-    return min(float(header), _LONGEST_RETRY_AFTER_S) if header.isascii() and header.isdigit() else 0.0
+def retry_after_s(header: str, date: str = "") -> float:
+    """Read Retry-After in s, at most 600; 0 without one, or if it means nothing.
+
+    Its date form is told by the server's clock, so it is read against the server's own ``date`` header only: this machine's
+    clock may be wrong.
+    """
+    if header.isascii() and header.isdigit():
+        return min(float(header), _LONGEST_RETRY_AFTER_S)
+    try:
+        left_s = (parsedate_to_datetime(header) - parsedate_to_datetime(date)).total_seconds()
+    except (ValueError, TypeError):  # no date, or one with a zone and one without
+        return 0.0
+    return min(max(left_s, 0.0), _LONGEST_RETRY_AFTER_S)

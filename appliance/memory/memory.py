@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.embedding import Embedder
 from appliance.contracts.errors import Corrupt, Unavailable
 from appliance.contracts.memory import MemoryDraft, Recall, Tier
 from appliance.contracts.store import Ledger
 from appliance.foundation.supervisor import Degraded
 from appliance.memory.commit import ThreePhaseWrite
-from appliance.memory.embedder import Embedder
 from appliance.memory.episodic import EpisodicMemory
 from appliance.memory.lexical import LexicalSearch
 from appliance.memory.procedural import ProcedureRepository

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from appliance.contracts.embedding import Embedder
 from appliance.contracts.errors import Unavailable
 from appliance.contracts.memory import Tier
 from appliance.contracts.store import Ledger
-from appliance.memory.embedder import Embedder
 from appliance.memory.lexical import ALONE, BESIDE_LIKENESS, LexicalSearch, WordHit
 from appliance.memory.vector_index import Near, SignIndex, Where
 from appliance.memory.vectors import Floats, quantise

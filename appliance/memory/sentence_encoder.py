@@ -39,7 +39,7 @@ _RELEVANCE_COSINE = 0.20
 
 
 class SentenceEncoder:
-    """Implements :class:`appliance.memory.embedder.Embedder`."""
+    """Implements :class:`appliance.contracts.embedding.Embedder`."""
 
     def __init__(self) -> None:
         self._thread: ThreadPoolExecutor | None = None

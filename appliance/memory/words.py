@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from appliance.foundation.untrusted import clean
+
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_HAN}]+|[^\W_{_HAN}]+")
 _CODE = re.compile(r"(?<![a-z0-9])([a-z]{1,4})-?(\d{2,5})(?![a-z0-9])")
 _NUMBER = re.compile(r"\d+")
 _TRAILING_NUMBER = re.compile(r"[\W_]*\d+$")
 _SEARCHED_FACTS = ("cause", "remedy")
+_LONGEST_RECALLED = 100_000  # characters: the longest text a memory may be configured to hold
 _QUOTE_HAN_CHARS, _QUOTE_CHARS = 12, 32  # shorter texts recur by themselves in a plant that speaks in templates
 
 _STOP_WORDS = """
@@ -119,5 +122,4 @@ def asset_kind(asset: str) -> str:
 
 def plain(text: str) -> str:
     """Return recalled text as data: one line, no control and no invisible characters, so nothing hides in it."""
-    shown = "".join(c if unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs") else " " for c in text)
-    return " ".join(shown.split())
+    return clean(text, _LONGEST_RECALLED)

@@ -6,33 +6,21 @@ runs. An alarm always gets a plan: a playbook that is missing, or is not written
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from appliance.contracts.alarm import Alarm, AlarmChange
 from appliance.contracts.alarm_definition import AlarmDefinition, Priority
+from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Plan, Step
 from appliance.contracts.tag import Tag
-from appliance.planning.answers import capital, say
-from appliance.planning.playbook_steps import (
-    Ask,
-    CreateWorkOrder,
-    PlaybookStep,
-    ReadPlcLog,
-    ReadTags,
-    RecordEpisode,
-    Say,
-    SearchMemory,
-    Spoken,
-    WriteReport,
-)
-from appliance.planning.playbooks import Playbook, Playbooks
+from appliance.planning.answers import say
+from appliance.planning.playbook_filler import Filler, Occasion
+from appliance.planning.playbook_steps import ASSET
+from appliance.planning.playbooks import Playbooks
 from appliance.planning.tongue import Tongue
 
-_NOW = re.compile(r"\{now\.([^{}]+)\}")
-_ALARM = re.compile(r"\{alarm\.([a-z]+)\}")
 _CONFIDENCE = 0.9  # of an episode that only says what the gateway reported
 
 
@@ -51,7 +39,10 @@ def plan_for(alarm: Mapping[str, Any], tongue: Tongue, playbooks: Playbooks) -> 
     playbook = playbooks.for_alarm(definition.playbook, definition.fault, tongue.language)
     if playbook is None:
         return Plan("alarm_raised", "phrase:alarm_raised", _plain(facts, tongue))
-    steps = tuple(_Filler(facts, tongue, playbook).step(step) for step in playbook.steps)
+    try:
+        steps = Filler(facts.occasion(tongue), tongue, playbook).steps()
+    except Refused:  # it wants something written that this machine does not have, or not so far
+        return Plan("alarm_raised", "phrase:alarm_raised", _plain(facts, tongue))
     return Plan("alarm_raised", f"playbook:{playbook.name}@{playbooks.commit}", steps)
 
 
@@ -80,6 +71,13 @@ class _Facts:
     words: Mapping[str, str]
     record: Mapping[str, Any]
     remark: str
+
+    def occasion(self, tongue: Tongue) -> Occasion:
+        """What a playbook is run for because of this alarm."""
+        words = {f"alarm.{name}": text for name, text in self.words.items()} | {ASSET: self.words["asset"]}
+        about = {ASSET: self.definition.asset}
+        ready = lead_of(self.definition, tongue)
+        return Occasion(self.scope, about, words, self.definition.fault, self.record, self.words["lead"], ready, self.remark)
 
     @staticmethod
     def of(alarm: Mapping[str, Any], definition: AlarmDefinition, tongue: Tongue) -> _Facts:
@@ -132,65 +130,6 @@ def _unit_to_say(alarm: Mapping[str, Any], tag: Tag | None, tongue: Tongue) -> s
     return told if tongue.phrases.vocabulary.has_unit(told) else ""
 
 
-class _Filler:
-    """Turns a playbook's steps into a plan's."""
-
-    def __init__(self, facts: _Facts, tongue: Tongue, playbook: Playbook) -> None:
-        self._facts = facts
-        self._tongue = tongue
-        self._keys = {t.name: t.key for t in tongue.plant.tags if t.asset == facts.definition.asset}
-        self._reader = next((s.id for s in playbook.steps if isinstance(s, ReadTags)), "")
-
-    def step(self, step: PlaybookStep) -> Step:
-        """Return the plan's step."""
-        return Step(step.id, step.tool, self._arguments(step), step.when, step.optional)
-
-    def _arguments(self, step: PlaybookStep) -> dict[str, Any]:
-        about = {"asset": self._facts.definition.asset}
-        in_memory = about | {"fault": self._facts.definition.fault, "scope": self._facts.scope}
-        match step:
-            case Say():
-                lead, text = self._text(step.arguments.lead), self._text(step.arguments.text)
-                # A lead must be ready before it is needed; one that holds this alarm's value cannot be.
-                ready = lead == lead_of(self._facts.definition, self._tongue)
-                if lead == self._facts.words["lead"]:
-                    text = f"{self._facts.remark} {text}".strip()
-                return {"lead": lead, "text": text} if ready else {"text": f"{lead} {text}".strip()}
-            case Ask():
-                return {"question": self._text(step.arguments.question), "requires_keyword": step.arguments.requires_keyword}
-            case ReadPlcLog():
-                return {"newest": step.arguments.newest}
-            case ReadTags():
-                # "all" are those with a name: what has none (a reset coil) says nothing about the machine.
-                named = [name for name, key in self._keys.items() if self._tongue.phrases.vocabulary.tags[key]]
-                wanted = named if step.arguments.tags == "all" else step.arguments.tags
-                return {"keys": [self._keys[name] for name in wanted if name in self._keys]}
-            case RecordEpisode():
-                arguments = {"text": self._text(step.arguments.text), "confidence": step.arguments.confidence}
-                return arguments | in_memory | {"facts": dict(self._facts.record)}
-            case SearchMemory():
-                return {"question": self._text(step.arguments.question), "limit": step.arguments.limit} | in_memory
-            case CreateWorkOrder():
-                return about | {"title": capital(self._text(step.arguments.title)), "detail": self._text(step.arguments.detail)}
-            case WriteReport():
-                lines = [self._text(line) for line in step.arguments.lines if self._is_measured(line)]
-                return about | {"title": capital(self._text(step.arguments.title)), "lines": lines}
-
-    def _text(self, spoken: Spoken) -> str:
-        text = spoken if isinstance(spoken, str) else spoken[self._tongue.language]
-        text = _ALARM.sub(lambda found: self._facts.words[found[1]], text)
-        return _NOW.sub(lambda found: self._now(found[1]), text)
-
-    def _now(self, name: str) -> str:
-        key = self._keys.get(name)
-        return f"{{steps.{self._reader}.values.{key}}}" if key else self._tongue.reply("value_unknown")
-
-    def _is_measured(self, line: Spoken) -> bool:
-        """Whether this asset has every tag a report's line names; a line about another kind of machine is left out."""
-        text = line if isinstance(line, str) else line[self._tongue.language]
-        return all(name in self._keys for name in _NOW.findall(text))
-
-
 def _cleared(facts: _Facts, alarm: Mapping[str, Any], tongue: Tongue) -> tuple[Step, ...]:
     """Tell that it is over; of one whose raise has not come, nobody was told that it began."""
     name = "alarm_came_and_went" if alarm.get("came_and_went") else "alarm_cleared"
@@ -220,11 +159,12 @@ def _plain(facts: _Facts, tongue: Tongue) -> tuple[Step, ...]:
     if words["lead"] != lead_of(facts.definition, tongue):
         announcement = {"text": f"{words['lead']} {facts.remark}".strip()}
     order = {"asset": asset, "title": tongue.reply("work_order_title", asset=words["asset"]), "detail": words["lead"]}
+    question = tongue.reply("ask_work_order_for", asset=words["asset"])
     return (
         Step("announce", "say", announcement),
         _remember(facts, words["lead"]),
-        Step("confirm", "ask", {"question": tongue.reply("ask_work_order_for", asset=words["asset"]), "requires_keyword": False}),
-        Step("order", "create_work_order", order, "confirm"),
+        Step("confirm", "ask", {"question": question, "requires_keyword": False, "approves": "order"}),
+        Step("order", "create_work_order", order, "confirm", expects=order["title"]),
         say(tongue.reply("work_order_made"), id="done", when="confirm"),
         say(tongue.reply("no_work_order"), id="closed", when="not confirm"),
     )

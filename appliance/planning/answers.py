@@ -12,10 +12,15 @@ from typing import Any
 from appliance.contracts.errors import Malformed, Refused
 from appliance.contracts.plan import Intent, Step
 from appliance.contracts.tag import DataType, Tag
+from appliance.foundation.sentence import capital, literal
+from appliance.planning import later_answers
 from appliance.planning.tongue import Tongue
+from appliance.planning.writing import guarded_write, names_of, refused, require_settable
 
 Steps = tuple[Step, ...]
 Answer = Callable[[Intent, Tongue, Mapping[str, Any]], Steps]
+
+_TREND_MINUTES = 30  # of a question that does not say how far back
 
 
 def steps_for(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
@@ -44,11 +49,16 @@ def _read_tag(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Ste
     return Step("read", "read_tags", {"keys": [tag.key]}), say(capital(text))
 
 
+def _trend_of_tag(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    look = {"key": _tag(intent, tongue).key, "minutes": intent.slots.get("minutes", _TREND_MINUTES)}
+    return Step("trend", "trend_of_tag", look), say("{steps.trend.sentence}")
+
+
 def _set_tag(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
     tag = _settable(intent, tongue)
     unit = str(intent.slots.get("unit", tag.unit))
     if unit != tag.unit:
-        raise _refused(tongue, "wrong_unit", tag, unit=tongue.unit(tag.unit))
+        raise refused(tongue, "wrong_unit", tag, unit=tongue.unit(tag.unit))
     return _write(tag, float(intent.slots["amount"]), tongue)
 
 
@@ -61,25 +71,9 @@ def _set_tag_to_limit(intent: Intent, tongue: Tongue, context: Mapping[str, Any]
 
 def _write(tag: Tag, value: float, tongue: Tongue) -> Steps:
     """Read back, wait for the keyword, write, say what the machine then shows."""
-    assert tag.low is not None and tag.high is not None  # the plant model refuses a writable tag without limits
-    if not tag.low <= value <= tag.high:
-        # "from 0 to 100 percent": the unit is said once
-        low, high = f"{tag.low:.{tag.decimals}f}", tongue.value(tag.high, tag)
-        raise _refused(tongue, "out_of_limits", tag, low=low, high=high)
-    if round(value, tag.decimals) != value:
-        raise _refused(tongue, "too_fine", tag, step=tongue.value(10.0**-tag.decimals, tag))
-    names = {"asset": tongue.asset(tag.asset), "quantity": tongue.tag(tag.key)}
-    said = tongue.value(value, tag)
-    written = int(value) if value.is_integer() else value
     return (
-        Step("confirm", "ask", {"question": tongue.reply("confirm_set", **names, value=said), "requires_keyword": True}),
-        Step(
-            "write",
-            "write_tag",
-            {"key": tag.key, "value": written, "what": tongue.reply("setting", **names, value=said)},
-            "confirm",
-        ),
-        say(capital(tongue.reply("set_done", **names, value="{steps.write.shown}")), id="done", when="confirm"),
+        *guarded_write(tag, value, tongue),
+        say(capital(tongue.reply("set_done", **names_of(tag, tongue), value="{steps.write.shown}")), id="done", when="confirm"),
         say(tongue.reply("cancelled"), id="cancelled", when="not confirm"),
     )
 
@@ -102,14 +96,8 @@ def _tag(intent: Intent, tongue: Tongue) -> Tag:
 
 def _settable(intent: Intent, tongue: Tongue) -> Tag:
     tag = _tag(intent, tongue)
-    if not tag.writable or tag.type is DataType.BOOL:
-        raise _refused(tongue, "not_settable", tag)
+    require_settable(tag, tongue)
     return tag
-
-
-def _refused(tongue: Tongue, reply: str, tag: Tag, **values: str) -> Refused:
-    text = tongue.reply(reply, asset=tongue.asset(tag.asset), quantity=tongue.tag(tag.key), **values)
-    return Refused(capital(text), tag=tag.key)
 
 
 # alarms and work -------------------------------------------------------------------------------------------------------
@@ -136,11 +124,12 @@ def _shelve_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) ->
     if not reason:
         raise Refused(tongue.reply("shelve_why"))
     words = {"alarm": tongue.phrases.vocabulary.spoken_alarm(alarm), "minutes": f"{float(minutes):g}"}
-    shelve = {"alarm": alarm, "minutes": minutes, "reason": reason}
+    shelve, done = {"alarm": alarm, "minutes": minutes, "reason": reason}, capital(tongue.reply("shelved", **words))
+    question = tongue.reply("confirm_shelve", **words, reason=reason)
     return (
-        Step("confirm", "ask", {"question": tongue.reply("confirm_shelve", **words, reason=reason), "requires_keyword": True}),
-        Step("shelve", "shelve_alarm", shelve, "confirm"),
-        say(capital(tongue.reply("shelved", **words)), id="done", when="confirm"),
+        Step("confirm", "ask", {"question": question, "requires_keyword": True, "approves": "shelve"}),
+        Step("shelve", "shelve_alarm", shelve, "confirm", expects=done),
+        say(done, id="done", when="confirm"),
         say(tongue.reply("cancelled"), id="cancelled", when="not confirm"),
     )
 
@@ -148,7 +137,7 @@ def _shelve_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) ->
 def _unshelve_alarm(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
     alarm = str(intent.slots["alarm"])
     said = capital(tongue.reply("unshelved", alarm=tongue.phrases.vocabulary.spoken_alarm(alarm)))
-    return Step("unshelve", "unshelve_alarm", {"alarm": alarm}), say(said)
+    return Step("unshelve", "unshelve_alarm", {"alarm": alarm}, expects=said), say(said)
 
 
 def _create_work_order(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
@@ -160,18 +149,28 @@ def _create_work_order(intent: Intent, tongue: Tongue, context: Mapping[str, Any
         "detail": tongue.reply("work_order_detail", asset=name),
     }
     made = "work_order_made" if context.get("online", True) else "work_order_queued"
+    question = tongue.reply("ask_work_order_for", asset=name)
     return (
-        Step("confirm", "ask", {"question": tongue.reply("ask_work_order_for", asset=name), "requires_keyword": False}),
-        Step("order", "create_work_order", order, "confirm"),
+        Step("confirm", "ask", {"question": question, "requires_keyword": False, "approves": "order"}),
+        Step("order", "create_work_order", order, "confirm", expects=order["title"]),
         say(tongue.reply(made), id="done", when="confirm"),
         say(tongue.reply("no_work_order"), id="cancelled", when="not confirm"),
     )
 
 
+# procedures ------------------------------------------------------------------------------------------------------------
+def _list_playbooks(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    return Step("read", "read_playbook", {}), say("{steps.read.sentence}")
+
+
+def _read_playbook(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    return Step("read", "read_playbook", {"name": str(intent.slots["playbook"])}), say("{steps.read.sentence}")
+
+
 # the conversation itself -----------------------------------------------------------------------------------------------
 def _repeat(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
     last = str(context.get("last_said") or "")
-    return (say(_literal(last) if last else tongue.reply("nothing_said")),)
+    return (say(literal(last) if last else tongue.reply("nothing_said")),)
 
 
 def _status(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
@@ -183,12 +182,12 @@ def _what_pending(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) ->
     questions = [str(question) for question in context.get("pending", ())]
     if not questions:
         return (say(tongue.reply("nothing_pending")),)
-    return (say(tongue.reply("pending_questions", questions=_literal(" ".join(questions)))),)
+    return (say(tongue.reply("pending_questions", questions=literal(" ".join(questions)))),)
 
 
 def _asked_somebody_else(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
     who = str(intent.slots["who"]) or tongue.reply("who_is_at_the_machine")
-    return (say(_literal(tongue.reply("asked_somebody_else", who=who, question=str(intent.slots["question"])))),)
+    return (say(literal(tongue.reply("asked_somebody_else", who=who, question=str(intent.slots["question"])))),)
 
 
 # the work itself -------------------------------------------------------------------------------------------------------
@@ -213,23 +212,19 @@ def _report_work(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> 
     return Step("report", "report_work", {}), say("{steps.report.sentence}")
 
 
+def _code_again(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    """Say a question's code again, digit by digit, to who left it out or read another one back."""
+    return (say(tongue.reply(intent.name, code=" ".join(str(intent.slots["code"])))),)
+
+
 def _fixed(reply: str) -> Answer:
     """A plan that only says a reply without placeholders."""
     return lambda intent, tongue, context: (say(tongue.reply(reply)),)
 
 
-def capital(text: str) -> str:
-    """A sentence that begins with a name begins with a capital."""
-    return text[:1].upper() + text[1:]
-
-
-def _literal(text: str) -> str:
-    """Text in which braces are not placeholders."""
-    return text.replace("{", "{{").replace("}", "}}")
-
-
 _ANSWERS: Mapping[str, Answer] = {
     "read_tag": _read_tag,
+    "trend_of_tag": _trend_of_tag,
     "set_tag": _set_tag,
     "set_tag_to_limit": _set_tag_to_limit,
     "list_alarms": _list_alarms,
@@ -238,6 +233,14 @@ _ANSWERS: Mapping[str, Answer] = {
     "shelve_alarm": _shelve_alarm,
     "unshelve_alarm": _unshelve_alarm,
     "create_work_order": _create_work_order,
+    "work_order_done": later_answers.work_order_done,
+    "work_order_note": later_answers.work_order_note,
+    "schedule_check": lambda intent, tongue, context: later_answers.schedule_check(intent, _tag(intent, tongue), tongue),
+    "list_checks": later_answers.list_checks,
+    "cancel_checks": later_answers.cancel_checks,
+    "vitals": later_answers.vitals,
+    "list_playbooks": _list_playbooks,
+    "read_playbook": _read_playbook,
     "repeat": _repeat,
     "status": _status,
     "what_pending": _what_pending,
@@ -254,5 +257,10 @@ _ANSWERS: Mapping[str, Answer] = {
     "which_one": _fixed("which_one"),
     "asked_too_long_ago": _fixed("asked_too_long_ago"),
     "needs_keyword": _fixed("needs_keyword"),
+    "needs_code": _code_again,
+    "wrong_code": _code_again,
+    "wrong_codes": _fixed("wrong_codes"),
+    "code_of_none": _fixed("code_of_none"),
+    "may_not_confirm": _fixed("may_not_confirm"),
 }
 """Intent -> its plan. Besides those of the phrases: what the conductor asks for when a sentence or an answer fits nothing."""

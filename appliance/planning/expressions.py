@@ -128,6 +128,22 @@ class Rules:
                     said += self.nth(part, this)
                 return said
 
+    def with_word(self, expression: Expression, word: str) -> list[str] | None:
+        """Return the words of one way to say it in which ``word`` occurs; None when there is none."""
+        match expression:
+            case Word(text):
+                return [text] if text == word else None
+            case Use(name):
+                return self.with_word(self.bodies[name], word)
+            case Choice(options):
+                return next((said for option in options if (said := self.with_word(option, word)) is not None), None)
+            case Sequence(parts):
+                for n, part in enumerate(parts):
+                    if (said := self.with_word(part, word)) is not None:
+                        ahead = [w for other in parts[:n] for w in self.nth(other, 0)]
+                        return [*ahead, *said, *(w for other in parts[n + 1 :] for w in self.nth(other, 0))]
+                return None
+
     def terminals(self, expression: Expression) -> Iterator[str]:
         """Yield every word that can occur, some more than once."""
         match expression:

@@ -40,12 +40,13 @@ def compile_grammar(phrases: Phrases) -> Grammar:
     confirm = choice(*(intents[name] for name in CONFIRMATION if name in intents))
     rules = compiler.rules
     name = f"floorhand_{phrases.language}"
+    vocabulary = tuple(sorted(set(rules.terminals(command))))
     return Grammar(
         language=phrases.language,
         jsgf=_written(name, command, rules),
         confirm_jsgf=_written(f"{name}_confirm", confirm, rules),
-        words=tuple(sorted(set(rules.terminals(command)))),
-        sentences=_sampled(rules, list(intents.values())),
+        words=vocabulary,
+        sentences=_sampled(rules, list(intents.values()), vocabulary),
     )
 
 
@@ -54,10 +55,11 @@ def _written(name: str, command: Expression, rules: Rules) -> str:
     return jsgf(name, command, {rule: body for rule, body in rules.bodies.items() if rule in used})
 
 
-def _sampled(rules: Rules, intents: list[Expression]) -> tuple[str, ...]:
-    """Return at most MOST_SENTENCES different sentences: all of an intent with few, an even spread of one with many."""
+def _sampled(rules: Rules, intents: list[Expression], vocabulary: tuple[str, ...]) -> tuple[str, ...]:
+    """Return at most MOST_SENTENCES different sentences: all of an intent with few, an even spread of one with many, and one for
+    each word of the vocabulary that would be missing."""
     shares: dict[int, int] = {}
-    left = MOST_SENTENCES
+    left = max(MOST_SENTENCES - len(vocabulary), MOST_SENTENCES // 2)
     by_size = sorted(range(len(intents)), key=lambda n: rules.count(intents[n]))
     for position, n in enumerate(by_size):
         shares[n] = min(rules.count(intents[n]), left // (len(by_size) - position))
@@ -67,7 +69,10 @@ def _sampled(rules: Rules, intents: list[Expression]) -> tuple[str, ...]:
         total = rules.count(intent)
         step = _coprime(total)
         sentences |= {" ".join(rules.nth(intent, i * step % total)): None for i in range(shares[n])}
-    return tuple(sentences)
+    missing = set(vocabulary) - {word for sentence in sentences for word in sentence.split()}
+    for word in sorted(missing)[: MOST_SENTENCES - len(sentences)]:
+        sentences |= {" ".join(said): None for intent in intents if (said := rules.with_word(intent, word)) is not None}
+    return tuple(sentences)[:MOST_SENTENCES]
 
 
 def _coprime(total: int) -> int:
@@ -84,6 +89,7 @@ class _Binding:
 
     label: str
     group: AssetGroup
+    playbook: tuple[Name, ...] = ()
 
 
 @dataclass(slots=True)
@@ -98,8 +104,12 @@ class _Compiler:
         self._templates = {name: self._parsed(body, f"expansion_rules.{name}") for name, body in file.expansion_rules.items()}
         compiled: dict[str, Expression] = {}
         for name, intent in file.intents.items():
-            sentences = [self._parsed(text, f"intents.{name}") for block in intent.data for text in block.sentences]
-            body = self.rules.define(name, choice(*(self._filled(sentence, None) for sentence in sentences)))
+            sentences = [
+                self._filled(self._parsed(text, f"intents.{name}"), self._binding_of(str(block.slots.get("playbook", ""))))
+                for block in intent.data
+                for text in block.sentences
+            ]
+            body = self.rules.define(name, choice(*sentences))
             if body != NOTHING:
                 compiled[name] = body
         return compiled
@@ -141,6 +151,8 @@ class _Compiler:
                 return self._named(rule, lambda: choice(*(self._words(word) for word in vocabulary.set_unit_words)))
             case "alarms":
                 return self._named(rule, lambda: self._names(vocabulary.alarms.values()))
+            case "playbooks":
+                names = binding.playbook if binding else [n for found in vocabulary.playbooks.values() for n in found]
             case "assets":
                 names = binding.group.assets if binding else [n for found in vocabulary.assets.values() for n in found]
             case kind:
@@ -158,25 +170,36 @@ class _Compiler:
         spoken = rewrite_literals(template, self.phrases.vocabulary.said_by_recogniser, spaced=True)
         return parsed(spoken, self.phrases.path, key)
 
+    def _binding_of(self, playbook: str) -> _Binding | None:
+        """The machines a playbook can be asked for; None when it is about none."""
+        fitting, vocabulary = self.phrases.fitting.get(playbook), self.phrases.vocabulary
+        if fitting is None:
+            return None
+        assets = tuple(name for asset, names in vocabulary.assets.items() if asset in fitting for name in names)
+        label = f"playbook_{sorted(self.phrases.fitting).index(playbook)}"
+        return _Binding(label, AssetGroup(assets, ()), vocabulary.playbooks.get(playbook, ()))
+
     def _bindings(self, kind: str) -> list[_Binding]:
+        if kind == "playbooks":
+            return [binding for playbook in self.phrases.fitting if (binding := self._binding_of(playbook)) is not None]
         groups = self.phrases.vocabulary.groups(kind)
         return [_Binding(f"{kind}_{n}", group) for n, group in enumerate(groups, start=1)]
 
     def _pair_meeting_in(self, template: Sequence) -> str:
-        """The kind of tags, when parts of this very sequence bring an asset and a tag together; else ""."""
+        """The kind of tags, or playbooks, when parts of this very sequence bring an asset and one of them together; else ""."""
         by_part = [self._plant_sources(part) for part in template.parts]
         if sum(bool(sources) for sources in by_part) < 2:
             return ""
         sources = set().union(*by_part)
-        return next((kind for kind in TAG_LISTS if kind in sources and "assets" in sources), "")
+        return next((kind for kind in (*TAG_LISTS, "playbooks") if kind in sources and "assets" in sources), "")
 
     def _plant_sources(self, template: Expression) -> set[str]:
-        """Which of assets, tags and writable tags a template names, through its rules as well."""
+        """Which of assets, tags, writable tags and playbooks a template names, through its rules as well."""
         match template:
             case Sequence(inner) | Choice(inner):
                 return set().union(*(self._plant_sources(part) for part in inner))
             case Use(name, is_list=True):
-                return {str(self.phrases.file.lists[name].plant)} & {"assets", *TAG_LISTS}
+                return {str(self.phrases.file.lists[name].plant)} & {"assets", "playbooks", *TAG_LISTS}
             case Use(name):
                 return self._plant_sources(self._templates[name])
             case _:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 INTENTS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "read_tag": frozenset({"asset", "tag"}),
+        "trend_of_tag": frozenset({"asset", "tag"}),
         "list_alarms": frozenset(),
         "acknowledge_alarm": frozenset(),
         "reset_alarm": frozenset(),
@@ -16,6 +17,12 @@ INTENTS: Mapping[str, frozenset[str]] = MappingProxyType(
         "set_tag": frozenset({"asset", "tag", "amount"}),
         "set_tag_to_limit": frozenset({"asset", "tag", "limit"}),
         "create_work_order": frozenset({"asset"}),
+        "work_order_done": frozenset({"asset"}),
+        "work_order_note": frozenset({"asset", "reason"}),
+        "schedule_check": frozenset({"asset", "tag", "minutes"}),
+        "list_checks": frozenset(),
+        "cancel_checks": frozenset(),
+        "vitals": frozenset(),
         "confirm": frozenset(),
         "deny": frozenset(),
         "repeat": frozenset(),
@@ -25,11 +32,14 @@ INTENTS: Mapping[str, frozenset[str]] = MappingProxyType(
         "report_work": frozenset(),
         "status": frozenset(),
         "what_pending": frozenset(),
+        "list_playbooks": frozenset(),
+        "read_playbook": frozenset({"playbook"}),
+        "run_playbook": frozenset({"playbook"}),
         "help": frozenset(),
     }
 )
-"""Intent -> the slots it needs: an asset, a tag, an alarm, minutes, a step's number, an amount (a list filled by
-``plant: amounts``), a limit."""
+"""Intent -> the slots it needs: an asset, a tag, an alarm, minutes, a reason, a step's number, an amount (a list filled by
+``plant: amounts``), a limit, a playbook (by ``plant: playbooks``; the sentences of playbooks themselves name theirs)."""
 
 INTERJECTIONS = frozenset({"stop", "stop_work", "cancel_step", "report_work"})
 """Intents about what is being done now, which cannot wait behind it. So is every sentence with the slot ``that``: a "cancel that"

@@ -22,14 +22,22 @@ from appliance.planning import replies
 from appliance.planning.intents import INTENTS, LIMITS, REQUIRED
 from appliance.planning.yaml_file import Fault, load_mapping, nearest, refuse, validate
 
-PlantList = Literal["assets", "tags", "states", "writable_tags", "amounts", "units", "alarms"]
+PlantList = Literal["assets", "tags", "states", "writable_tags", "amounts", "units", "alarms", "playbooks"]
 """What the plant model can fill a list with: spoken names of assets, of tags that measure something, of tags that are on or
-off, of tags that can be set; numbers within the reach of those; the words of the units; the texts of the alarms."""
+off, of tags that can be set; numbers within the reach of those; the words of the units; the texts of the alarms; and the names
+of the playbooks, which are none of the plant's but come from outside the file as well."""
 
 TAG_LISTS: tuple[PlantList, ...] = ("writable_tags", "states", "tags")
 """Those that name a tag. To the matcher they are all the same; they differ in what a recogniser is told to expect."""
 
 _REFERENCE = re.compile(r"\{([^}:]+)(?::[^}]+)?\}|<([^>]+)>")
+STAND_INS = ("asset", "tag", "amount", "alarm")
+"""What an example can name: a machine, one of its values, a number with its unit, an alarm."""
+
+NOTHING_OF_OURS = "not_understood"
+"""Key of the examples of what is none of our business: chatter that would be near to something else."""
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
 _GLUED = re.compile(r"[\w'][\[({<]|[\])}>][\w']")
 
 
@@ -97,8 +105,23 @@ class Unit(_Closed):
         return self
 
 
+class Examples(_Closed):
+    """What people say when they mean the sentence ``means``, which is one of the phrases: ``{asset}`` stands for the machine they
+    name. Without ``means`` it is what is none of our business."""
+
+    means: str = ""
+    say: list[str] = Field(min_length=1)
+
+
+class ExampleWords(_Closed):
+    """``stand_ins``: words that stand for names when likeness is looked at, so that no machine's name makes a difference."""
+
+    stand_ins: dict[str, str] = {}
+    intents: dict[str, list[Examples]] = {}
+
+
 class PhraseFile(_Closed):
-    """A validated phrase file. ``full_stop`` ends a sentence in this language."""
+    """A validated phrase file. ``full_stop`` ends a sentence in this language. ``examples`` are for wording nobody foresaw."""
 
     language: str
     settings: Settings = Settings()
@@ -107,6 +130,7 @@ class PhraseFile(_Closed):
     expansion_rules: dict[str, str] = {}
     units: dict[str, Unit] = {}
     replies: dict[str, str] = {}
+    examples: ExampleWords = ExampleWords()
     full_stop: str = "."
 
     def templates(self) -> Iterator[tuple[str, str]]:
@@ -128,6 +152,7 @@ def load_phrase_file(path: Path) -> PhraseFile:
         *_language_fault(phrases, path),
         *_intent_faults(phrases),
         *_template_faults(phrases),
+        *_example_faults(phrases),
         *replies.faults_of(phrases.replies),
     ]
     if faults:
@@ -167,7 +192,8 @@ def _intent_faults(phrases: PhraseFile) -> list[Fault]:
 
 def _what_is_named(phrases: PhraseFile, template: str, seen: frozenset[str]) -> set[str]:
     """Which of asset, tag, amount and alarm a template names, through its rules as well."""
-    meaning = {"assets": "asset", "amounts": "amount", "alarms": "alarm"} | dict.fromkeys(TAG_LISTS, "tag")
+    meaning = {"assets": "asset", "amounts": "amount", "alarms": "alarm", "playbooks": "playbook"}
+    meaning |= dict.fromkeys(TAG_LISTS, "tag")
     lists, rules = references(template)
     named = {meaning.get(str(phrases.lists[n].plant), n) for n in lists if n in phrases.lists}
     for rule in rules - seen:
@@ -178,20 +204,46 @@ def _what_is_named(phrases: PhraseFile, template: str, seen: frozenset[str]) -> 
 def _template_faults(phrases: PhraseFile) -> list[Fault]:
     faults: list[Fault] = []
     for key, template in phrases.templates():
-        lists, rules = references(template)
-        faults += [(key, f"unknown list {{{n}}}", nearest(n, phrases.lists)) for n in sorted(lists - set(phrases.lists))]
-        faults += [
-            (key, f"unknown rule <{n}>", nearest(n, phrases.expansion_rules))
-            for n in sorted(rules - set(phrases.expansion_rules))
-        ]
-        if not phrases.settings.ignore_whitespace and (glued := _GLUED.search(template)):
-            cure = "Put a space there and write whole words: (pump|pumps)."
-            faults.append((key, f"a word is glued to a bracket at {glued[0]!r}", cure))
-        if _unpaired(template):
-            faults.append((key, "brackets do not pair", "Close every ( [ { and <."))
-        if template.strip() == "":
-            faults.append((key, "is empty", "Write a sentence."))
+        faults += template_faults(phrases, key, template)
     return faults + _circles(phrases.expansion_rules)
+
+
+def _example_faults(phrases: PhraseFile) -> Iterator[Fault]:
+    """What of the examples can be seen without a plant: whether their intents and the names in braces are known."""
+    for kind in sorted(set(phrases.examples.stand_ins) - set(STAND_INS)):
+        yield f"examples.stand_ins.{kind}", "is not known", nearest(kind, STAND_INS)
+    for intent, labelled in phrases.examples.intents.items():
+        key = f"examples.intents.{intent}"
+        if intent != NOTHING_OF_OURS and intent not in phrases.intents:
+            yield key, "is none of the intents above", nearest(intent, phrases.intents)
+        for n, label in enumerate(labelled):
+            if bool(label.means) is (intent == NOTHING_OF_OURS):
+                wrong, cure = ("means nothing here", "Leave it out.") if label.means else ("is missing", "Write what it means.")
+                yield f"{key}.{n}.means", wrong, cure
+            for m, text in enumerate((label.means, *label.say)):
+                where = f"{key}.{n}.say.{m - 1}" if m else f"{key}.{n}.means"
+                named = set(_BRACES.findall(text))
+                for name in sorted(named - set(STAND_INS)):
+                    yield where, f"unknown name {{{name}}}", nearest(name, STAND_INS)
+                if m and label.means and named != set(_BRACES.findall(label.means)):
+                    yield where, "names other things than what it means", f"Name the same as in {label.means!r}."
+
+
+def template_faults(phrases: PhraseFile, key: str, template: str) -> list[Fault]:
+    """Return what is wrong with one template in the terms of a phrase file; ``key`` is where it stands."""
+    lists, rules = references(template)
+    faults = [(key, f"unknown list {{{n}}}", nearest(n, phrases.lists)) for n in sorted(lists - set(phrases.lists))]
+    faults += [
+        (key, f"unknown rule <{n}>", nearest(n, phrases.expansion_rules)) for n in sorted(rules - set(phrases.expansion_rules))
+    ]
+    if not phrases.settings.ignore_whitespace and (glued := _GLUED.search(template)):
+        cure = "Put a space there and write whole words: (pump|pumps)."
+        faults.append((key, f"a word is glued to a bracket at {glued[0]!r}", cure))
+    if _unpaired(template):
+        faults.append((key, "brackets do not pair", "Close every ( [ { and <."))
+    if template.strip() == "":
+        faults.append((key, "is empty", "Write a sentence."))
+    return faults
 
 
 def _unpaired(template: str) -> bool:

@@ -16,27 +16,44 @@ from appliance.contracts.plan import Intent
 from appliance.contracts.plant import Plant
 from appliance.contracts.speech import Grammar
 from appliance.foundation.canonical import canonical_json
+from appliance.planning.asked_for import AskedFor, asked_for
 from appliance.planning.phrase_file import TAG_LISTS, PhraseFile, load_phrase_file
+from appliance.planning.playbooks import Playbooks
 from appliance.planning.vocabulary import Vocabulary, canonical
 
 if TYPE_CHECKING:
     from appliance.planning.templates import Match, Matcher
 
+_CODE = ("code_1", "code_2", "code_3")
+"""Slots of a code that is read back digit by digit; they come out as one, ``code``."""
 _LONGEST = 300  # characters; a spoken command has a tenth of that, and matching time grows with length
 
 
 class Phrases:
     """One language: its file, its words for this plant, its matcher."""
 
-    def __init__(self, file: PhraseFile, plant: Plant, path: str) -> None:
+    def __init__(self, file: PhraseFile, plant: Plant, path: str, asked_for: AskedFor | None = None) -> None:
+        """``asked_for``: the playbooks that can be asked for; their sentences are in ``file`` already."""
         self.file = file
         self.path = path
+        self.plant = plant
+        self.fitting: Mapping[str, frozenset[str]] = asked_for.fitting if asked_for else {}
         self.language = file.language
         self.spaced = not file.settings.ignore_whitespace
-        self.vocabulary = Vocabulary(plant, file.language, file.units, spaced=self.spaced)
+        names = asked_for.names if asked_for else None
+        self.vocabulary = Vocabulary(plant, file.language, file.units, spaced=self.spaced, playbooks=names)
         self._order = {name: n for n, name in enumerate(file.intents)}
         self._asset_lists = {name for name, source in file.lists.items() if source.plant == "assets"}
         self._tag_lists = {name for name, source in file.lists.items() if source.plant in TAG_LISTS}
+
+    def knowing(self, playbooks: Playbooks) -> Phrases:
+        """Return the language with these playbooks in it.
+
+        Raises:
+            ConfigError: naming every fault of their sentences.
+        """
+        file, known = asked_for(self.file, self.plant, playbooks)
+        return Phrases(file, self.plant, self.path, known)
 
     @cached_property
     def matcher(self) -> Matcher:
@@ -78,6 +95,7 @@ class Phrases:
         """Turn names into plant keys. A tag its asset does not have becomes a ``refusal``: the reply that says so."""
         slots: dict[str, Any] = {}
         asset = quantity = None
+        code = "".join(str(match.slots.get(name, "")) for name in _CODE)
         for name, value in match.slots.items():
             if name in self._asset_lists:
                 asset = value
@@ -85,11 +103,15 @@ class Phrases:
                 quantity = value
             else:
                 slots[name] = int(value) if isinstance(value, float) and value.is_integer() else value
+        if code:
+            slots = {name: value for name, value in slots.items() if name not in _CODE} | {"code": code}
         if asset is not None:
             slots["asset"] = asset
         if quantity is not None:
             key = self.vocabulary.key_of.get((str(asset), quantity))
             slots |= {"quantity": quantity, "refusal": "no_such_tag"} if key is None else {"tag": key}
+        if (fitting := self.fitting.get(str(slots.get("playbook")))) is not None and asset is not None and asset not in fitting:
+            slots["refusal"] = "playbook_not_for"
         return slots
 
 
@@ -111,6 +133,14 @@ class Phrasebook:
             raise ConfigError("holds no phrase file", file=str(folder), key="(folder)", cure="Add en.yaml.")
         files = {path: load_phrase_file(path) for path in paths}
         return Phrasebook({file.language: Phrases(file, plant, str(path)) for path, file in files.items()})
+
+    def knowing(self, playbooks: Playbooks) -> Phrasebook:
+        """Return a phrasebook in which these playbooks can be asked for, by their sentences and by their names.
+
+        Raises:
+            ConfigError: naming every fault of their sentences: file, key and cure.
+        """
+        return Phrasebook({language: phrases.knowing(playbooks) for language, phrases in self._languages.items()})
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -7,18 +7,18 @@ then, by whoever runs the step. So are those of optional steps, which may fail w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from appliance.contracts.condition import LONGEST, condition_of
 from appliance.contracts.errors import Malformed
 from appliance.contracts.plan import Plan
 from appliance.contracts.tool import ToolContract
 
 MOST_STEPS = 64  # the longest shipped playbook has a dozen
 
-_NOT = "not "
 _NAME = re.compile(r"(?<!\{)\{[^{}]+\}")
 
 
@@ -32,7 +32,7 @@ class StepForm(_Closed):
     id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     tool: str = Field(min_length=1, max_length=64)
     arguments: dict[str, Any]
-    when: str = Field(pattern=r"^((not )?[A-Za-z0-9_-]{1,64})?$")
+    when: str = Field(max_length=LONGEST)
     optional: bool
     after: list[str] = Field(max_length=MOST_STEPS)
     expects: str = Field(max_length=400)
@@ -70,8 +70,7 @@ def _faults(plan: Plan, tools: Mapping[str, ToolContract]) -> Iterator[str]:
     for step in plan.steps:
         if step.id in seen:
             yield f"{step.id}: there are two steps of this id"
-        if step.when and step.when.removeprefix(_NOT) not in seen:
-            yield f"{step.id}: {step.when!r} names no earlier step"
+        yield from (f"{step.id}: {fault}" for fault in _condition_faults(step.when, seen))
         yield from (f"{step.id}: after {name!r}: there is no earlier step of this id" for name in step.after if name not in seen)
         seen.add(step.id)
         contract = tools.get(step.tool)
@@ -79,6 +78,16 @@ def _faults(plan: Plan, tools: Mapping[str, ToolContract]) -> Iterator[str]:
             yield f"{step.id}: there is no tool {step.tool}"
         elif not step.optional:  # an alarm is told all the same when its machine has no tags to read beside it
             yield from (f"{step.id}.{fault}" for fault in _argument_faults(step.arguments, contract))
+
+
+def _condition_faults(when: str, seen: Container[str]) -> Iterator[str]:
+    try:
+        condition = condition_of(when)
+    except Malformed as error:
+        yield error.message
+        return
+    if any(name not in seen for name in condition.steps):
+        yield f"{when!r} names no earlier step"
 
 
 def _argument_faults(arguments: Mapping[str, Any], contract: ToolContract) -> Iterator[str]:

@@ -7,16 +7,20 @@ sentence fit to be spoken. Who calls: the conductor, again after a restart if th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from appliance.contracts.flood import FloodNews, FloodSummary
-from appliance.contracts.plan import Intent, Plan, Step
+from appliance.contracts.plan import Intent, Plan
 from appliance.contracts.plant import Plant
+from appliance.contracts.principal import NOBODY, AccessLevel
 from appliance.planning import alarm_plan, answers, flood_plan
+from appliance.planning.asked_for import RUN
+from appliance.planning.estimate import estimate_s
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbook_steps import names_in, texts_of
+from appliance.planning.playbook_steps import RunPlaybook, WriteTag, names_in, texts_of
 from appliance.planning.playbooks import Playbooks
+from appliance.planning.procedure_book import ProcedureBook
 from appliance.planning.replies import REPLIES
 from appliance.planning.tongue import Tongue
 
@@ -33,8 +37,13 @@ class Planner:
     plant: Plant
     bounds_s: Mapping[str, float] = field(default_factory=dict)
 
-    def plan(self, intent: Intent, context: Mapping[str, Any]) -> Plan:
-        """Return the plan that answers an utterance.
+    @property
+    def procedures(self) -> ProcedureBook:
+        """The playbooks as they can be asked for."""
+        return ProcedureBook(self.playbooks, self.phrasebook, self.plant)
+
+    def plan(self, intent: Intent, context: Mapping[str, Any], level: AccessLevel = NOBODY.level) -> Plan:
+        """Return the plan that answers an utterance of somebody who may do what ``level`` says.
 
         ``context``: ``last_said`` (text), ``pending`` (open questions, oldest first), ``online`` (bool).
 
@@ -42,8 +51,16 @@ class Planner:
             Refused: it is understood and will not be done; the message is the sentence to say.
             Malformed: no such intent, or a language without phrases.
         """
+        if intent.name == RUN:
+            return self._timed(self._asked_for(intent, level))
         steps = answers.steps_for(intent, self._tongue(intent.language), context)
         return self._timed(Plan(intent.name, f"phrase:{intent.name}", steps))
+
+    def _asked_for(self, intent: Intent, level: AccessLevel) -> Plan:
+        name = str(intent.slots["playbook"])
+        given = {key: value for key, value in intent.slots.items() if key not in ("playbook", "refusal")}
+        steps = self.procedures.steps_of(name, given, intent.language, level)
+        return Plan(intent.name, f"playbook:{name}@{self.playbooks.commit}", steps)
 
     def plan_alarm(self, alarm: Mapping[str, Any], language: str) -> Plan:
         """Return the plan for an alarm event: its playbook's, or the plain one when no playbook fits.
@@ -100,15 +117,14 @@ class Planner:
         return Tongue(self.phrasebook.phrases(language), self.plant)
 
     def _timed(self, plan: Plan) -> Plan:
-        return Plan(plan.intent, plan.source, plan.steps, estimate_s=self.estimate_s(plan.steps))
+        brings_s = {step.id: self._brings_s(str(step.arguments["playbook"])) for step in plan.steps if step.tool == RUN}
+        return replace(plan, estimate_s=estimate_s(plan.steps, self.bounds_s, lambda step: brings_s.get(step.id, 0.0)))
 
-    def estimate_s(self, steps: Iterable[Step]) -> float:
-        """Return the longest time the steps can take together, in s, from their bounds.
-
-        Of what runs on a yes and what runs on a no only the longer counts; waiting for the answer has its own clock.
-        """
-        branches: dict[str, dict[str, float]] = {}
-        for step in steps:
-            branch = branches.setdefault(step.when.removeprefix("not "), {})
-            branch[step.when] = branch.get(step.when, 0.0) + self.bounds_s.get(step.tool, 0.0)
-        return round(sum(max(branch.values()) for branch in branches.values()), 3)
+    def _brings_s(self, name: str) -> float:
+        """How long a playbook can take that a step runs, and those that it runs: no circle was loaded."""
+        playbook = self.playbooks.find(name)
+        if playbook is None:
+            return 0.0
+        asked_s = sum(self.bounds_s.get("ask", 0.0) for step in playbook.steps if isinstance(step, WriteTag))
+        runs_s = sum(self._brings_s(step.arguments.playbook) for step in playbook.steps if isinstance(step, RunPlaybook))
+        return asked_s + runs_s + sum(self.bounds_s.get(step.tool, 0.0) for step in playbook.steps)

@@ -1,8 +1,8 @@
-"""Playbooks: what to do about a kind of fault, as files people can read, review and version.
+"""Playbooks: what to do about a kind of fault, or when somebody asks for it, as files people can read, review and version.
 
     over-temperature/
       SKILL.md     front matter (name, description, triggers, access), then a page for people
-      steps.yaml   typed steps, their conditions, and what is said in each language
+      steps.yaml   parameters, typed steps, their conditions, and what is said in each language
 
 They live in procedural memory, a Git work tree; ``commit`` says which state of it was read, so that a plan can name it.
 """
@@ -11,45 +11,45 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from appliance.contracts.errors import ConfigError
-from appliance.planning.playbook_steps import (
-    ALARM_FIELDS,
-    MOST_SENTENCES,
-    RESULTS,
-    PlaybookStep,
-    Say,
-    StepsFile,
-    names_in,
-    sentence_count,
-    spellings,
-    texts_of,
-)
-from appliance.planning.yaml_file import Fault, fault_of, load_mapping, model_faults, nearest, parse_mapping, refuse_all
+from appliance.contracts.principal import AccessLevel
+from appliance.planning.playbook_faults import graph_faults, head_faults, step_faults
+from appliance.planning.playbook_steps import Parameter, PlaybookStep, StepsFile, texts_of
+from appliance.planning.yaml_file import Fault, fault_of, load_mapping, model_faults, parse_mapping, refuse_all
 
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _LONGEST_DESCRIPTION = 60  # characters; a description is read in a list of many
 
 
 class Triggers(BaseModel):
-    """When a playbook applies: fault classes of alarms."""
+    """When a playbook applies. ``faults``: fault classes of alarms. ``phrases``: language -> sentence templates that ask for it,
+    with the lists and rules of that language's phrase file. ``names``: language -> what people call it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    faults: list[str] = Field(min_length=1)
+    faults: list[str] = []
+    phrases: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
+
+    @model_validator(mode="after")
+    def _is_ever_run(self) -> Triggers:
+        if not (self.faults or self.phrases or self.names):
+            raise ValueError("names neither faults nor phrases nor names, so it would never be run")
+        return self
 
 
 class FrontMatter(BaseModel):
-    """Head of ``SKILL.md``. ``access`` is the level needed to run it (``contracts.tool.AccessLevel``)."""
+    """Head of ``SKILL.md``. ``access`` is the level needed to run it (``contracts.principal.AccessLevel``)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
     description: str = Field(min_length=1, max_length=_LONGEST_DESCRIPTION)
     triggers: Triggers
     access: Literal["public", "internal", "operator", "critical"] = "operator"
@@ -57,7 +57,8 @@ class FrontMatter(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Playbook:
-    """One playbook. ``guidance`` is the page for people; ``languages`` are those in which every text exists."""
+    """One playbook. ``guidance`` is the page for people; ``languages`` are those in which every text exists. ``path`` is the file
+    of its front matter."""
 
     name: str
     description: str
@@ -66,6 +67,18 @@ class Playbook:
     guidance: str
     steps: tuple[PlaybookStep, ...]
     languages: frozenset[str] | None
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    path: str = ""
+
+    @property
+    def level(self) -> AccessLevel:
+        """Who may run it, and learn of it."""
+        return AccessLevel.of_word(self.access)
+
+    @property
+    def is_for_alarms_only(self) -> bool:
+        """Whether it can only be run for an alarm, because it talks of it."""
+        return bool(self.triggers.faults) and not self.triggers.phrases
 
     def speaks(self, language: str) -> bool:
         """Whether everything it says exists in ``language``; texts without a language are the same in all."""
@@ -84,7 +97,8 @@ class Playbooks:
         """Read every ``<name>/SKILL.md`` with its ``steps.yaml`` below ``folder``; other folders are left alone.
 
         Raises:
-            ConfigError: naming every fault of every playbook with file, key and cure.
+            ConfigError: naming every fault of every playbook with file, key and cure. One that runs itself, directly or through
+                others, is such a fault; it spells the path.
         """
         playbooks: dict[str, Playbook] = {}
         faults: list[tuple[str, Fault]] = []
@@ -93,6 +107,9 @@ class Playbooks:
             faults += wrong
             if found is not None:
                 playbooks[found.name] = found
+        if not faults:  # one that could not be read would be missed by those that run it
+            graph = {name: (_steps_path(Path(p.path)), p.parameters, p.steps) for name, p in playbooks.items()}
+            faults += [(str(path), fault) for path, fault in graph_faults(graph)]
         if faults:
             raise refuse_all(faults)
         return Playbooks(playbooks, commit)
@@ -106,6 +123,10 @@ class Playbooks:
         """Return a playbook by its name; KeyError when there is none."""
         return self._playbooks[name]
 
+    def find(self, name: str) -> Playbook | None:
+        """Return a playbook by its name, None when there is none."""
+        return self._playbooks.get(name)
+
     def for_alarm(self, name: str, fault: str, language: str) -> Playbook | None:
         """Return the playbook an alarm names, else the first that is triggered by its fault class and speaks the language."""
         named = self._playbooks.get(name)
@@ -113,22 +134,38 @@ class Playbooks:
         return next((p for p in [named, *by_fault] if p is not None and p.speaks(language)), None)
 
 
+def _steps_path(skill: Path) -> Path:
+    return skill.parent / "steps.yaml"
+
+
 def _read(skill: Path) -> tuple[Playbook | None, list[tuple[str, Fault]]]:
     """Return the playbook, or None with everything that is wrong with its two files."""
-    steps_path = skill.parent / "steps.yaml"
+    steps_path = _steps_path(skill)
     faults: list[tuple[str, Fault]] = []
     head, guidance = _front_matter(skill, faults)
-    steps = _steps(steps_path, faults)
+    file = _steps(steps_path, faults)
     if head is not None and head.name != skill.parent.name:
         cure = f"Write `name: {skill.parent.name}` or rename the folder."
         faults.append((str(skill), ("name", f"is {head.name!r} in a folder named {skill.parent.name!r}", cure)))
-    if steps is not None:
-        faults += [(str(steps_path), fault) for fault in _step_faults(steps)]
-    if head is None or steps is None or faults:
+    if file is not None:
+        told_by_alarm = head is None or (bool(head.triggers.faults) and not head.triggers.phrases)
+        is_announced = head is None or bool(head.triggers.faults)
+        found = step_faults(file.steps, file.parameters, knows_alarm=told_by_alarm, is_announced=is_announced)
+        faults += [(str(steps_path), fault) for fault in found]
+    if head is None or file is None:
         return None, faults
-    languages = [frozenset(t) for step in steps for _, t in texts_of(step) if isinstance(t, dict)]
+    languages = [frozenset(t) for step in file.steps for _, t in texts_of(step) if isinstance(t, dict)]
     everywhere = frozenset.intersection(*languages) if languages else None
-    return Playbook(head.name, head.description, head.triggers, head.access, guidance, steps, everywhere), []
+    triggers = head.triggers
+    of_head = head_faults(triggers.faults, triggers.phrases, triggers.names, file.parameters, everywhere)
+    faults += [(str(skill), fault) for fault in of_head]
+    if faults:
+        return None, faults
+    steps = tuple(file.steps)
+    playbook = Playbook(
+        head.name, head.description, triggers, head.access, guidance, steps, everywhere, file.parameters, str(skill)
+    )  # fmt: skip
+    return playbook, []
 
 
 def _front_matter(path: Path, faults: list[tuple[str, Fault]]) -> tuple[FrontMatter | None, str]:
@@ -148,55 +185,11 @@ def _front_matter(path: Path, faults: list[tuple[str, Fault]]) -> tuple[FrontMat
     return None, ""
 
 
-def _steps(path: Path, faults: list[tuple[str, Fault]]) -> tuple[PlaybookStep, ...] | None:
+def _steps(path: Path, faults: list[tuple[str, Fault]]) -> StepsFile | None:
     try:
-        return tuple(StepsFile.model_validate(load_mapping(path)).steps)
+        return StepsFile.model_validate(load_mapping(path))
     except ValidationError as error:
         faults += [(str(path), fault) for fault in model_faults(StepsFile, error)]
     except ConfigError as error:
         faults.append((str(path), fault_of(error)))
     return None
-
-
-def _step_faults(steps: tuple[PlaybookStep, ...]) -> list[Fault]:
-    """What pydantic cannot see: order, conditions, names in texts, languages, length of what is said."""
-    faults: list[Fault] = []
-    if not isinstance(steps[0], Say) or steps[0].when:
-        faults.append(("steps.0", "is not an unconditional say", "Announce the alarm before anything else."))
-    languages = {language for step in steps for _, text in texts_of(step) if isinstance(text, dict) for language in text}
-    earlier: dict[str, str] = {}
-    for n, step in enumerate(steps):
-        key = f"steps.{n} ({step.id})"
-        if step.id in earlier:
-            faults.append((f"{key}.id", "is used twice", "Give it another id."))
-        if (needed := step.when.removeprefix("not ")) and needed not in earlier:
-            faults.append((f"{key}.when", f"names no earlier step: {step.when!r}", nearest(needed, earlier)))
-        for where, text in texts_of(step):
-            if isinstance(text, dict) and (lacking := languages - set(text)):
-                faults.append((f"{key}.{where}", f"is missing in {', '.join(sorted(lacking))}", "Write it in that language."))
-            for spelling in spellings(text):
-                faults += [(f"{key}.{where}", *wrong) for wrong in _name_faults(spelling, earlier)]
-                if isinstance(step, Say) and sentence_count(spelling) > MOST_SENTENCES:
-                    faults.append((f"{key}.{where}", f"is longer than {MOST_SENTENCES} sentences", "Say less."))
-        earlier[step.id] = step.tool
-    return faults
-
-
-def _name_faults(text: str, earlier: Mapping[str, str]) -> list[tuple[str, str]]:
-    faults: list[tuple[str, str]] = []
-    for name in names_in(text):
-        kind, _, rest = name.partition(".")
-        step, _, result = rest.partition(".")
-        first = result.split(".")[0]
-        if kind == "steps" and step in earlier:
-            if first not in RESULTS[earlier[step]]:
-                faults.append((f"{{{name}}}: {earlier[step]} gives no {first!r}", nearest(first, RESULTS[earlier[step]])))
-        elif kind == "steps":
-            faults.append((f"{{{name}}} names no earlier step", nearest(step, earlier)))
-        elif kind == "alarm" and rest not in ALARM_FIELDS:
-            faults.append((f"{{{name}}} is not known", nearest(rest, ALARM_FIELDS)))
-        elif kind == "now" and "read_tags" not in earlier.values():
-            faults.append((f"{{{name}}} needs an earlier read_tags step", "Add one."))
-        elif kind not in ("alarm", "now"):
-            faults.append((f"{{{name}}} is not known", nearest(kind, ("alarm", "now", "steps"))))
-    return faults

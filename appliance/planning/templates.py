@@ -144,6 +144,8 @@ def _slot_list(
         return _Amounts(name, 0, 0, fraction_type=hassil.RangeFractionType.TENTHS, words=False)
     if source.plant == "assets":
         pairs: list[tuple[str, Any]] = [(n.canonical, asset) for asset, names in vocabulary.assets.items() for n in names]
+    elif source.plant == "playbooks":
+        pairs = [(n.canonical, playbook) for playbook, names in vocabulary.playbooks.items() for n in names]
     elif source.plant == "alarms":
         pairs = [(name.canonical, alarm) for alarm, name in vocabulary.alarms.items()]
     elif source.plant in TAG_LISTS:

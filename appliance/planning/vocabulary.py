@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.contracts.errors import ConfigError
@@ -51,8 +51,19 @@ class AssetGroup:
 class Vocabulary:
     """Spoken names of one plant in one language. A tag or asset without a name in it cannot be spoken of in it."""
 
-    def __init__(self, plant: Plant, language: str, units: Mapping[str, Unit], *, spaced: bool) -> None:
-        """Raises ConfigError: two assets share a name, two tags of one asset do, or a unit that must be said has no words."""
+    def __init__(
+        self,
+        plant: Plant,
+        language: str,
+        units: Mapping[str, Unit],
+        *,
+        spaced: bool,
+        playbooks: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """``playbooks``: what each is called in this language.
+
+        Raises ConfigError: two assets share a name, two tags of one asset do, or a unit that must be said has no words.
+        """
         self._plant = plant
         self._language = language
         self._units = units
@@ -60,6 +71,9 @@ class Vocabulary:
         self.assets: dict[str, tuple[Name, ...]] = {a.id: self._names(a.spoken) for a in plant.assets}
         self.tags: dict[str, tuple[Name, ...]] = {t.key: self._names(t.spoken) for t in plant.tags}
         self.alarms: dict[str, Name] = self._alarm_names()
+        self.playbooks: dict[str, tuple[Name, ...]] = {
+            playbook: self._names({language: names}) for playbook, names in (playbooks or {}).items()
+        }
         self.key_of: dict[tuple[str, str], str] = {}
         self._index_names()
         self._check_units()
@@ -68,6 +82,11 @@ class Vocabulary:
         """Return the name to say an asset by."""
         names = self.assets.get(asset)
         return names[0].written if names else asset.replace("_", " ")
+
+    def spoken_playbook(self, playbook: str) -> str:
+        """Return the name to say a playbook by."""
+        names = self.playbooks.get(playbook)
+        return names[0].written if names else playbook.replace("-", " ")
 
     def spoken_alarm(self, alarm: str) -> str:
         """Return the name to say an alarm by: its text without value and full stop."""

@@ -19,6 +19,9 @@ from appliance.session.settings import SessionSettings
 from appliance.session.turn_writer import TurnWriter
 from appliance.store import actions, admissions, deliveries, turns
 
+_MODEL = "model:"
+"""How the source of a plan begins that a model made."""
+
 
 class Joins:
     """Lets admissions join turns of one epoch."""
@@ -67,6 +70,8 @@ class Joins:
         earlier = (turn.plan or {}).get("steps", ())
         added = actions.append_plan(tx, self._ids, turn_id, plan.steps)
         whole = {**plan.to_json(), **(turn.plan or {}), "steps": stored_plan(plan, earlier, added)["steps"]}
+        if plan.source.startswith(_MODEL):
+            whole["source"] = plan.source  # what a model wants stays known as a model's, whatever it was added to
         if admission_id is None:
             whole["goes_on"] = plan.goes_on
         context = {**turn.context, **known}

@@ -6,6 +6,9 @@ only that there is nothing to answer any more.
 
 It is to what its own speaker was asked, or to an alarm's question, which anybody may answer; never to another person's.
 
+A question that ended with a code wants it read back: a code belongs to its own question and to no other, a yes without it does
+nothing, and three wrong ones close the question. A yes of somebody who may not do what it would let be done does not count.
+
 In: a ``confirm`` or ``deny`` and the admission that carried it. Out: the question, or what says why there is none.
 """
 
@@ -19,9 +22,14 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.delivery import DeliveryStatus
 from appliance.contracts.effect import Confirmation, ConfirmationStatus
 from appliance.contracts.plan import Intent
+from appliance.contracts.principal import AccessLevel, principal_of
 from appliance.contracts.store import Ledger, Transaction
-from appliance.store import actions, confirmations, deliveries, turns
+from appliance.contracts.turn import TurnEvent
+from appliance.store import actions, approvals, confirmations, deliveries, turns
 
+MOST_WRONG_CODES = 3
+"""So many wrong codes close a question: of a thousand codes chatter hits one in 300 questions at most."""
+_ABOUT_CODES = ("needs_code", "wrong_code")
 _JUST_ASKED_S = 120.0  # a "yes" belongs to what was asked last for this long; after that it may be meant for anything
 
 
@@ -35,22 +43,32 @@ class Questions:
     async def meant_by(self, intent: Intent, admission: Admission) -> Confirmation | Intent:
         """Return the question this answer belongs to, or the intent of the reply that says why there is none."""
 
+        code = str(intent.slots.get("code") or "") if intent.name == "confirm" else ""
+
         def look(tx: Transaction) -> Confirmation | str:
             asked = _answerable(tx, admission)
             heard = [(at, q) for q in asked if (at := _heard_at(tx, q, admission)) is not None]
             if not heard:
                 return "nothing_pending"
             _, last = max(heard, key=lambda pair: (pair[0], pair[1].asked_seq))
+            if code:
+                with_code = [pair for pair in heard if pair[1].code]
+                own = next((q for _, q in with_code if q.code == code), None)
+                last = own or (max(with_code, key=lambda pair: (pair[0], pair[1].asked_seq))[1] if with_code else last)
             if last.status is not ConfirmationStatus.PENDING:
                 return "nothing_pending"  # closed while the answer waited: it goes to no other
             needs_keyword = _needs_keyword(tx, last)
             if not _was_just_asked(tx, last, admission):
-                if len(heard) > 1:
+                if len(heard) > 1 and not (code and last.code == code):
                     return "which_one"
                 if needs_keyword and intent.name == "confirm":
                     return "asked_too_long_ago"  # a write is never carried out on a yes that may be meant for something else
             if intent.name == "confirm" and needs_keyword and admission.boot_id != self._clock.boot_id:
                 return "asked_too_long_ago"  # nor on one that waited while the power was off: nobody knows for how long
+            if intent.name == "confirm" and not _may_confirm(tx, last, admission):
+                return "may_not_confirm"
+            if intent.name == "confirm" and (last.code or code):
+                return self._read_back(tx, last, code, admission)
             if intent.name == "confirm" and not intent.slots.get("keyword") and needs_keyword:
                 return "needs_keyword"
             return last
@@ -59,10 +77,29 @@ class Questions:
             found = look(tx)
             if isinstance(found, Confirmation):
                 return found
+            if found in _ABOUT_CODES:
+                return replace(intent, name=found, slots={"code": _open_code(tx, admission)})
             others = {} if _answerable(tx, admission) else _asked_of_others(tx, admission)
             return replace(intent, name="asked_somebody_else" if others else found, slots=others)
 
         return await self._ledger.transaction(verdict)
+
+    def _read_back(self, tx: Transaction, question: Confirmation, code: str, answer: Admission) -> Confirmation | str:
+        """Compare what was read back with the code of a question; three wrong ones close it as denied."""
+        if not question.code:
+            return "code_of_none"
+        if not code:
+            return "needs_code"
+        if code == question.code:
+            confirmations.code_read(tx, question.id, answer.id)
+            return confirmations.by_id(tx, question.id)
+        if confirmations.wrong_code(tx, question.id) < MOST_WRONG_CODES:
+            return "wrong_code"
+        turn = turns.by_id(tx, question.turn_id)
+        approvals.unanswered(tx, self._clock, turn.id, turn.session_id, principal_of(turn.context), why="three wrong codes")
+        confirmations.answer(tx, self._clock, question.id, False, answer.id, principal_of(answer.payload).to_json())
+        turns.move(tx, self._clock, turn.id, TurnEvent.UNANSWERED, admission_id=answer.id, reason="three wrong codes")
+        return "wrong_codes"
 
     async def is_open(self, question: Confirmation) -> bool:
         """Whether nobody has closed the question meanwhile."""
@@ -88,8 +125,7 @@ def _asked_of_others(tx: Transaction, answer: Admission) -> dict[str, str]:
     for question in reversed(confirmations.pending(tx)):
         lane = turns.lane_of(tx, question.turn_id)
         if lane != lane_names.own(answer.lane) and not lane.startswith(lane_names.ASSET):
-            who = lane.removeprefix(lane_names.CONSOLE) if lane.startswith(lane_names.CONSOLE) else ""
-            return {"who": who, "question": question.question}
+            return {"who": lane_names.typed_by(lane), "question": question.question}
     return {}
 
 
@@ -127,6 +163,18 @@ def _was_just_asked(tx: Transaction, question: Confirmation, answer: Admission) 
     if answer.door is Door.VOICE and asked.ended_mono_ns is not None and asked.ended_boot_id is not None:
         since_ns, boot_id = asked.ended_mono_ns, asked.ended_boot_id
     return boot_id == answer.boot_id and (answer.admitted_mono_ns - since_ns) / 1e9 <= _JUST_ASKED_S
+
+
+def _may_confirm(tx: Transaction, question: Confirmation, answer: Admission) -> bool:
+    """Whether who answers may do what the yes would let be done."""
+    asking = actions.by_id(tx, question.action_id)
+    word = str(asking.arguments.get("level") or "")
+    return not word or principal_of(answer.payload).level >= AccessLevel.of_word(word)
+
+
+def _open_code(tx: Transaction, answer: Admission) -> str:
+    """Return the code of the newest open question of a speaker that has one, to be said again."""
+    return next((q.code for q in reversed(_answerable(tx, answer)) if q.code and q.status is ConfirmationStatus.PENDING), "")
 
 
 def _needs_keyword(tx: Transaction, question: Confirmation) -> bool:

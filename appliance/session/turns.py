@@ -16,6 +16,7 @@ from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Refused
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.plan import ActionState, Plan
+from appliance.contracts.principal import Principal, principal_of
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
 from appliance.session.joins import Joins, stored_plan
@@ -23,7 +24,7 @@ from appliance.session.lifespan import allowance_s, shortfall
 from appliance.session.settings import SessionSettings
 from appliance.session.stopwatches import Stopwatches
 from appliance.session.turn_writer import TurnWriter
-from appliance.store import actions, admissions, confirmations, deliveries, interrupts, sessions, stopping, turns
+from appliance.store import actions, admissions, approvals, confirmations, deliveries, interrupts, sessions, stopping, turns
 from appliance.store.columns import utc_text
 
 Also = Callable[[Transaction], None]
@@ -226,24 +227,30 @@ class Turns:
         *,
         heard: Mapping[str, Any] | None = None,
         also: Also | None = None,
+        who: Principal | None = None,
     ) -> Turn:
         """Give a question a person's answer and go on with its turn, which from now on runs under ``admission``.
 
-        The question's action is done with ``{"confirmed": yes}``; ``heard`` is appended to the context's ``answers``.
+        The question's action is done with ``{"confirmed": yes}``; ``heard`` is appended to the context's ``answers``. ``who``
+        answers (None: whom the admission names); a yes lets a session that the breaker stopped go on.
 
         Raises:
-            Refused: the question is closed already, the admission is not queued any more, or a lane is busy.
+            Refused: the question is closed already or needs a code that was not read back, the admission is not queued any more,
+                or a lane is busy.
             StateViolationError: the turn does not wait; it is in the audit log.
         """
 
         def work(tx: Transaction) -> Turn:
-            asked = confirmations.answer(tx, self._clock, confirmation_id, yes, admission.id)
+            answerer = principal_of(admission.payload) if who is None else who
+            asked = confirmations.answer(tx, self._clock, confirmation_id, yes, admission.id, answerer.to_json())
             actions.change(tx, asked.action_id, ActionState.DONE, {"confirmed": yes})
             context = dict(turns.by_id(tx, asked.turn_id).context)
             if heard is not None:
                 context["answers"] = [*context.get("answers", []), dict(heard)]
             turn = self._writer.move(tx, asked.turn_id, TurnEvent.ANSWERED, admission_id=admission.id, context=context)
             admissions.start(tx, self._clock, admission.id, self._writer.epoch, asked.turn_id)
+            if yes and answerer.is_person:
+                approvals.reset(tx, self._clock, turn.session_id, answerer, "a person said yes")
             _run(also, tx)
             return turn
 
@@ -290,15 +297,20 @@ class Turns:
             self._waiting.start(turn_id)
             if self._waiting.read_s(turn_id) >= self._settings.confirm_limit_s:
                 limit_min = self._settings.confirm_limit_s / 60
-                turn = await self._abandon(turn_id, also, reason=f"no answer within {limit_min:g} minutes")
+                turn = await self._abandon(turn_id, also, reason=f"no answer within {limit_min:g} minutes", is_denied=True)
                 if turn.state is TurnState.ABANDONED:
                     abandoned.append(turn)
         return abandoned
 
-    async def _abandon(self, turn_id: str, also: Callable[[Transaction, Turn], None] | None, *, reason: str) -> Turn:
+    async def _abandon(
+        self, turn_id: str, also: Callable[[Transaction, Turn], None] | None, *, reason: str, is_denied: bool = False
+    ) -> Turn:
         def work(tx: Transaction) -> Turn:
             turn = turns.by_id(tx, turn_id)
             if turn.state is TurnState.CONFIRMING:  # still: an answer may have come since it was looked at
+                if is_denied:
+                    asker = principal_of(turn.context)
+                    approvals.unanswered(tx, self._clock, turn_id, turn.session_id, asker)
                 turn = self._writer.move(tx, turn_id, TurnEvent.UNANSWERED, reason=reason)
                 if also is not None:
                     also(tx, turn)

@@ -12,7 +12,7 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Action, ActionState, Step
 from appliance.contracts.store import Transaction
 from appliance.store.columns import json_text, json_text_or_none, to_json, to_json_or_none
-from appliance.store.step_names import renamed
+from appliance.store.step_names import bound_again, renamed
 
 FINAL = (ActionState.DONE, ActionState.SKIPPED, ActionState.FAILED)
 """States an action never leaves."""
@@ -70,7 +70,7 @@ def append_plan(tx: Transaction, ids: IdSource, turn_id: str, steps: Sequence[St
             names[step.id] = next(name for number in count(2) if (name := f"{step.id}_{number}") not in taken)
             taken.add(names[step.id])
     after = max((row["position"] for row in found), default=-1) + 1
-    return _insert(tx, ids, turn_id, [renamed(step, names) for step in steps], after)
+    return _insert(tx, ids, turn_id, bound_again([renamed(step, names) for step in steps], names), after)
 
 
 def skip_rest(tx: Transaction, turn_id: str, why: Mapping[str, Any]) -> list[Action]:
@@ -96,6 +96,12 @@ def by_position(tx: Transaction, turn_id: str, number: int) -> Action | None:
 def of_turn(tx: Transaction, turn_id: str) -> list[Action]:
     """Return a turn's actions in the order they run."""
     return [to_action(r) for r in tx.execute("SELECT * FROM action WHERE turn_id = ? ORDER BY position", (turn_id,))]
+
+
+def kept_chars(tx: Transaction, turn_id: str) -> int:
+    """Return how many characters the results of a turn's steps have together."""
+    row = tx.execute("SELECT coalesce(sum(length(result)), 0) FROM action WHERE turn_id = ?", (turn_id,)).fetchone()
+    return int(row[0])
 
 
 def by_id(tx: Transaction, action_id: str) -> Action:

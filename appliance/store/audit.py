@@ -12,9 +12,10 @@ from appliance.contracts.store import Ledger, Transaction
 from appliance.store import operations
 from appliance.store.columns import to_utc
 
-# A start writes some entries of its own before anybody asks; those of the run before are among so many of a lane.
-_LATEST = """SELECT clock_synced, max(at_utc) AS at_utc FROM operation JOIN operation_head AS head USING (lane)
-    WHERE operation.seq > head.seq - 1000 GROUP BY clock_synced"""
+# A start writes some entries of its own before anybody asks; those of the run before are among so many of a lane. CROSS JOIN has
+# SQLite begin with the heads, and read no more than these entries however long the log is.
+_LATEST = """SELECT clock_synced, max(at_utc) AS at_utc FROM operation_head AS head CROSS JOIN operation
+    ON operation.lane = head.lane AND operation.seq > head.seq - 1000 GROUP BY clock_synced"""
 
 
 def note(tx: Transaction, clock: Clock, what: str, entity: str, payload: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import Any
 
 from appliance.contracts.clock import Clock, IdSource
@@ -11,7 +12,7 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
 from appliance.store import admissions, operations
-from appliance.store.columns import to_utc, to_utc_or_none, utc_text
+from appliance.store.columns import json_text_or_none, to_json_or_none, to_utc, to_utc_or_none, utc_text
 
 PENDING_COUNT = "SELECT count(*) AS pending FROM confirmation WHERE status = 'pending'"
 """Query of how many questions are open."""
@@ -34,8 +35,9 @@ def ask(
     action_id: str,
     question: str,
     delivery_id: str | None,
+    code: str = "",
 ) -> Confirmation:
-    """Record a question, asked by ``delivery_id``. Appends ``confirmation.asked`` (P1).
+    """Record a question, asked by ``delivery_id``; a yes to it has to bring ``code``. Appends ``confirmation.asked`` (P1).
 
     Raises:
         Refused: the action has asked already.
@@ -44,10 +46,10 @@ def ask(
         raise Refused(f"action {action_id} has asked its question already", action=action_id)
     confirmation_id = ids.mint("cf")
     tx.execute(
-        "INSERT INTO confirmation (id, turn_id, action_id, question, status, delivery_id, asked_seq, asked_utc,"
-        " asked_after_seq) SELECT ?, ?, ?, ?, 'pending', ?, coalesce(max(asked_seq), 0) + 1, ?,"
+        "INSERT INTO confirmation (id, turn_id, action_id, question, status, delivery_id, code, asked_seq, asked_utc,"
+        " asked_after_seq) SELECT ?, ?, ?, ?, 'pending', ?, ?, coalesce(max(asked_seq), 0) + 1, ?,"
         f" {admissions.NEWEST_SEQ} FROM confirmation",
-        (confirmation_id, turn_id, action_id, question, delivery_id, utc_text(clock.utc())),
+        (confirmation_id, turn_id, action_id, question, delivery_id, code, utc_text(clock.utc())),
     )
     return _told(tx, clock, confirmation_id, "asked", {"turn": turn_id, "action": action_id, "question": question})
 
@@ -95,15 +97,45 @@ def by_id(tx: Transaction, confirmation_id: str) -> Confirmation:
     return to_confirmation(row)
 
 
-def answer(tx: Transaction, clock: Clock, confirmation_id: str, yes: bool, answered_by: str) -> Confirmation:
-    """Close a question with a person's word. ``answered_by`` is the admission that carried it.
+def of_action(tx: Transaction, action_id: str) -> Confirmation | None:
+    """Return the question of an ``ask`` step, None when it has not asked."""
+    row = tx.execute("SELECT * FROM confirmation WHERE action_id = ?", (action_id,)).fetchone()
+    return None if row is None else to_confirmation(row)
+
+
+def codes_in_use(tx: Transaction) -> frozenset[str]:
+    """Return the codes that open questions wait for: no two may have the same."""
+    return frozenset(row["code"] for row in tx.execute("SELECT code FROM confirmation WHERE status = 'pending' AND code <> ''"))
+
+
+def code_read(tx: Transaction, confirmation_id: str, answered_by: str) -> None:
+    """Note that the answer in this admission brought the question's code."""
+    tx.execute("UPDATE confirmation SET code_read_by = ? WHERE id = ?", (answered_by, confirmation_id))
+
+
+def wrong_code(tx: Transaction, confirmation_id: str) -> int:
+    """Note that an answer brought another code; return how often one did."""
+    row = tx.execute(
+        "UPDATE confirmation SET wrong_codes = wrong_codes + 1 WHERE id = ? RETURNING wrong_codes", (confirmation_id,)
+    ).fetchone()
+    return int(row["wrong_codes"])
+
+
+def answer(
+    tx: Transaction, clock: Clock, confirmation_id: str, yes: bool, answered_by: str, who: Mapping[str, Any] | None = None
+) -> Confirmation:
+    """Close a question with a person's word. ``answered_by`` is the admission that carried it, ``who`` its principal.
 
     Appends ``confirmation.yes`` or ``confirmation.no`` (P1).
 
     Raises:
-        Refused: no such question, or it is not open any more.
+        Refused: no such question, it is not open any more, or it needs a code that this admission did not bring.
     """
-    return _close(tx, clock, confirmation_id, ConfirmationStatus.YES if yes else ConfirmationStatus.NO, answered_by)
+    asked = by_id(tx, confirmation_id)
+    if yes and asked.code and asked.code_read_by != answered_by:
+        raise Refused("a yes to this question has to bring its code", confirmation=confirmation_id)
+    status = ConfirmationStatus.YES if yes else ConfirmationStatus.NO
+    return _close(tx, clock, confirmation_id, status, answered_by, who)
 
 
 def abandon(tx: Transaction, clock: Clock, confirmation_id: str) -> Confirmation:
@@ -138,21 +170,32 @@ def to_confirmation(row: sqlite3.Row) -> Confirmation:
         asked_utc=to_utc(row["asked_utc"]),
         answered_by=row["answered_by"],
         answered_utc=to_utc_or_none(row["answered_utc"]),
+        code=row["code"],
+        wrong_codes=row["wrong_codes"],
+        code_read_by=row["code_read_by"],
+        answered_who=to_json_or_none(row["answered_who"]),
     )
 
 
 def _close(
-    tx: Transaction, clock: Clock, confirmation_id: str, status: ConfirmationStatus, answered_by: str | None
+    tx: Transaction,
+    clock: Clock,
+    confirmation_id: str,
+    status: ConfirmationStatus,
+    answered_by: str | None,
+    who: Mapping[str, Any] | None = None,
 ) -> Confirmation:
     asked = by_id(tx, confirmation_id)
     if asked.status is not ConfirmationStatus.PENDING:
         raise Refused(f"this question is closed already: {asked.status}", confirmation=confirmation_id, status=asked.status)
     tx.execute(
-        f"UPDATE confirmation SET status = ?, answered_by = ?, answered_utc = ?, closed_after_seq = {admissions.NEWEST_SEQ}"
-        " WHERE id = ?",
-        (status, answered_by, utc_text(clock.utc()), confirmation_id),
+        "UPDATE confirmation SET status = ?, answered_by = ?, answered_who = ?, answered_utc = ?,"
+        f" closed_after_seq = {admissions.NEWEST_SEQ} WHERE id = ?",
+        (status, answered_by, json_text_or_none(who), utc_text(clock.utc()), confirmation_id),
     )
-    payload = {"turn": asked.turn_id, "action": asked.action_id, "by": answered_by}
+    payload: dict[str, Any] = {"turn": asked.turn_id, "action": asked.action_id, "by": answered_by}
+    if who is not None:
+        payload |= {"who": who["by"], "identified": who["identified"], "with_code": bool(asked.code)}
     return _told(tx, clock, confirmation_id, str(status), payload)
 
 

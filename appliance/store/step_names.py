@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from appliance.contracts.condition import condition_of
+from appliance.contracts.errors import Malformed
 from appliance.contracts.plan import Step
+from appliance.foundation.canonical import digest as digest_of
 
 _NAMED = re.compile(r"\{\{|\{steps\.([A-Za-z0-9_-]+)(?=[.}])")
-_NOT = "not "
 
 
 def renamed(step: Step, names: Mapping[str, str]) -> Step:
@@ -21,6 +23,26 @@ def renamed(step: Step, names: Mapping[str, str]) -> Step:
     after = tuple(names.get(name, name) for name in step.after)
     own, when = names.get(step.id, step.id), _when(step.when, names)
     return replace(step, id=own, when=when, arguments=_filled(step.arguments, names), after=after)
+
+
+def bound_again(steps: Sequence[Step], names: Mapping[str, str]) -> list[Step]:
+    """Return renamed steps in which questions that approve one of them are bound to it under its new name."""
+    if all(old == new for old, new in names.items()):
+        return list(steps)
+    by_id = {step.id: step for step in steps}
+    bound: list[Step] = []
+    for step in steps:
+        target = by_id.get(names.get(str(step.arguments.get("approves") or ""), ""))
+        if target is not None:
+            digest = step_digest(target.tool, target.arguments)
+            step = replace(step, arguments={**step.arguments, "approves": target.id, "digest": digest})
+        bound.append(step)
+    return bound
+
+
+def step_digest(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return what a person's yes is bound to: a step's tool and its arguments as stored."""
+    return digest_of({"tool": tool, "arguments": dict(arguments)})
 
 
 def named_in(arguments: Any) -> Iterator[str]:
@@ -37,8 +59,11 @@ def named_in(arguments: Any) -> Iterator[str]:
 
 
 def _when(when: str, names: Mapping[str, str]) -> str:
-    name = when.removeprefix(_NOT).strip()
-    return (_NOT if when.startswith(_NOT) else "") + names.get(name, name)
+    """What is no condition stays as it is: whoever runs the step says so."""
+    try:
+        return str(condition_of(when).renamed(names))
+    except Malformed:
+        return when
 
 
 def _filled(value: Any, names: Mapping[str, str]) -> Any:

@@ -1,18 +1,25 @@
-"""Work orders as this appliance knows them. The coordinator numbers them; until it is heard of they have an id of ours only."""
+"""Work orders as this appliance knows them. The coordinator numbers and closes them; until it is heard of they have an id of ours
+only, and are at most said to be done."""
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
 from appliance.store import operations
 from appliance.store.columns import to_utc, utc_text
 
 OPEN = "open"
+DONE_REQUESTED = "done_requested"
+"""Said here to be done; the coordinator has not said so yet."""
+
+LONGEST_DETAIL = 20_000  # characters, as the coordinator takes
+_CLOSED = frozenset({"done", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,31 @@ def load(tx: Transaction, order_id: str) -> WorkOrder | None:
     """Return one order, or None."""
     row = tx.execute("SELECT * FROM work_order WHERE id = ?", (order_id,)).fetchone()
     return None if row is None else _order(row)
+
+
+def newest_of(tx: Transaction, asset: str) -> WorkOrder | None:
+    """Return the newest order of an asset that is not closed; the newest of all when every one is; None when there is none."""
+    newest = "SELECT * FROM work_order WHERE asset = ? ORDER BY status IN ('done', 'cancelled'), seq DESC LIMIT 1"
+    row = tx.execute(newest, (asset,)).fetchone()
+    return None if row is None else _order(row)
+
+
+def update(tx: Transaction, clock: Clock, order: WorkOrder, *, note: str, done: bool, turn_id: str | None, by: str) -> WorkOrder:
+    """Append a note (may be empty) to an order, and note that it is said to be done. Operation: ``work_order.updated``.
+
+    Raises:
+        Refused: it is closed already, or its detail would be too long.
+    """
+    if order.status in _CLOSED:
+        raise Refused(f"the work order {order.number or order.id} is {order.status} already", order=order.id)
+    detail = "\n".join(part for part in (order.detail, note) if part)
+    if len(detail) > LONGEST_DETAIL:
+        raise Refused(f"the work order {order.number or order.id} has no room for another note", order=order.id)
+    status = DONE_REQUESTED if done else order.status
+    tx.execute("UPDATE work_order SET detail = ?, status = ? WHERE id = ?", (detail, status, order.id))
+    payload = {"id": order.id, "note": note, "done": done, "by": by, "turn_id": turn_id, "updated_utc": utc_text(clock.utc())}
+    operations.append(tx, clock, OperationLane.P2, "work_order.updated", order.id, payload)
+    return replace(order, detail=detail, status=status)
 
 
 def heard_of(tx: Transaction, order_id: str, *, number: str, status: str) -> bool:

@@ -16,11 +16,14 @@ from appliance.contracts.errors import Refused, Unavailable
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.ports import CoordinatorLink, Reachability
 from appliance.contracts.store import Ledger, Transaction
+from appliance.foundation.untrusted import clean
 from appliance.store import operations, uplink, work_orders
 from appliance.sync.settings import SyncSettings
 from appliance.sync.waits import FullJitter
 
 log = logging.getLogger(__name__)
+
+_LONGEST_NUMBER, _LONGEST_STATUS = 64, 32  # characters of what the coordinator calls an order and where it stands
 
 IGNORED, RENUMBERED = "change.ignored", "work_order.renumbered"
 
@@ -98,7 +101,7 @@ class Downlink:
         """Give a work order the number, and the status if any, that people see at the coordinator."""
         match said:
             case {"id": str(order_id), "number": str(number)}:
-                order = work_orders.load(tx, order_id)
+                number, order = clean(number, _LONGEST_NUMBER), work_orders.load(tx, order_id)
             case _:
                 self._ignore(tx, change, "it lacks an id or a number")
                 return
@@ -109,7 +112,8 @@ class Downlink:
             facts = {"was": order.number, "number": number}
             operations.append(tx, self._clock, OperationLane.P1, RENUMBERED, order_id, facts)
         status = said.get("status", order.status)
-        work_orders.heard_of(tx, order_id, number=number, status=status if isinstance(status, str) else order.status)
+        status = clean(status, _LONGEST_STATUS) if isinstance(status, str) else order.status
+        work_orders.heard_of(tx, order_id, number=number, status=status)
 
     def _ignore(self, tx: Transaction, change: Mapping[str, Any], why: str) -> None:
         """Leave a note of a change that means nothing here; it must not stop those behind it."""

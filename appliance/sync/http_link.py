@@ -71,6 +71,10 @@ class HttpCoordinator:
                 return cursor, changes
         raise _strange("/v1/changes")
 
+    async def keys(self) -> Mapping[str, Any]:
+        """See :meth:`appliance.contracts.ports.CoordinatorLink.keys`."""
+        return await self._ask("GET", "/v1/keys")
+
     async def close(self) -> None:
         """Close the connections, once nobody uses this any more."""
         client, self._client = self._client, None

@@ -335,7 +335,7 @@ async def test_alarm_changes_are_queued_for_who_wants_them_with_the_change(desk:
         )  # fmt: skip
 
     webhooks = {name: WebhookSettings(url=site.url, priority=least) for name, least in (("all", "low"), ("urgent", "high"))}  # type: ignore[arg-type]
-    publish = alarm_webhooks(desk.bench.clock, desk.bench.ids, webhooks, "line-3")
+    publish = alarm_webhooks(desk.bench.clock, desk.bench.ids, webhooks, "line-3", lambda alarm: f"{alarm.asset} is hot")
     for priority in ("low", "medium", "high", "critical"):
         await desk.bench.database.transaction(lambda tx, priority=priority: publish(tx, alarm(priority), "raised"))
     queued = [(row["topic"], row["payload"]) for row in await views.deliveries(desk.bench.database, status=None, limit=9)]
@@ -344,7 +344,7 @@ async def test_alarm_changes_are_queued_for_who_wants_them_with_the_change(desk:
     ]  # fmt: skip
     told = queued[0][1]
     assert (told["event"], told["appliance"], told["alarm"], told["change"]) == ("alarm", "line-3", "critical", "raised")
-    assert told["at"] == "2026-03-02T08:00:00.000+00:00"
+    assert (told["at"], told["text"]) == ("2026-03-02T08:00:00.000+00:00", "press_1 is hot")
 
 
 @pytest.mark.req("R5", "F7")
@@ -352,7 +352,8 @@ async def test_an_alarm_reaches_broker_and_webhook_through_one_transaction(desk:
     bench, plant = desk.bench, small_plant()
     database, clock, ids = bench.database, bench.clock, bench.ids
     tell = each_of(
-        alarm_messages(clock, ids, "hand"), alarm_webhooks(clock, ids, {"site": WebhookSettings(url=site.url)}, "line-3")
+        alarm_messages(clock, ids, "hand"),
+        alarm_webhooks(clock, ids, {"site": WebhookSettings(url=site.url)}, "line-3", lambda alarm: alarm.alarm_id),
     )
     rooms = AlarmRooms(
         database, clock, ids, plant, AlarmSettings(), Gate(database, clock, ids), desk.degraded, advance_alarm,

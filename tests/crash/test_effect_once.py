@@ -36,6 +36,7 @@ from appliance.store import deliveries, effects, leases, operations, owners, tur
 from appliance.store.database import Database
 from tests.support.effect_file import Look, MarkFile, lines
 from tests.support.plans import open_turn, phrasing
+from tests.support.runner_ports import runner_ports
 
 T = TypeVar("T")
 RunChild = Callable[..., int]
@@ -93,7 +94,8 @@ async def run_in_child(folder: Path, deadly: int) -> None:
     await database.transaction(lambda tx: leases.take(tx, clock, turn.id, turn.lane, owned.epoch))
     box = Toolbox([Say(clock, ids), CreateWorkOrder(clock), Look(), MarkFile(folder / "effects.txt", switch.at)])
     ledger: Any = DyingLedger(database, switch)
-    outcome = await Runner(ledger, box, clock, ids, owned.epoch, phrasing(), settle_waits=lambda: [0.0]).run(turn)
+    ports = runner_ports(folder, clock)
+    outcome = await Runner(ledger, box, clock, ids, owned.epoch, phrasing(), **ports, settle_waits=lambda: [0.0]).run(turn)
     (folder / "outcome.txt").write_text(outcome.kind)
     await database.close()
 

@@ -34,3 +34,7 @@ class CountingIds:
     def mint(self, prefix: str) -> str:
         self.count += 1
         return f"{prefix}_{self.count:04d}"
+
+    def digits(self, count: int) -> str:
+        self.count += 1
+        return f"{self.count * 7_919 % 10**count:0{count}d}"

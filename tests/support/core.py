@@ -7,6 +7,7 @@ from typing import Any
 
 from appliance.contracts.admission import Arrival
 from appliance.contracts.errors import Refused
+from appliance.contracts.principal import Principal
 from appliance.contracts.store import Transaction
 
 AT = "2026-03-02T08:00:00.000000+00:00"
@@ -25,6 +26,7 @@ class StandInCore:
         self.facts: dict[str, Any] = {}
         self.asked: list[tuple[str, str, float]] = []
         self.joined: list[tuple[str, Arrival]] = []
+        self.asked_by: list[tuple[str, Principal | None]] = []
         self.spoken: list[tuple[str, str]] = []
         self.settled: list[tuple[str, str, str, str]] = []
         self.fails_with: Exception | None = None
@@ -41,9 +43,18 @@ class StandInCore:
         return {"version": "0", "ready": self.ready, "degraded": dict(self.degraded), "turns_running": 0} | self.facts
 
     async def ask(
-        self, text: str, language: str, *, wait_s: float, key: str = "", arrival: Arrival = Arrival.QUEUE, by: str = "console"
+        self,
+        text: str,
+        language: str,
+        *,
+        wait_s: float,
+        key: str = "",
+        arrival: Arrival = Arrival.QUEUE,
+        by: str = "console",
+        holder: Principal | None = None,
     ) -> Mapping[str, Any]:
         self._fail()
+        self.asked_by.append((by, holder))
         self.asked.append((text, language, wait_s))
         self.joined.append((key, arrival))
         answer = {"admission": "ad_1", "status": self.status_of_asked, "outcome": self.outcome, "turn": self.turn}

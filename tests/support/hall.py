@@ -22,10 +22,16 @@ from appliance.alarms.settings import AlarmSettings
 from appliance.conductor import Conductor, Rooms
 from appliance.contracts.admission import Admission
 from appliance.contracts.alarm import AlarmChange, AlarmEvent
+from appliance.contracts.embedding import Embedder
+from appliance.contracts.model import LanguageModel
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.plant import Plant
 from appliance.contracts.speech import Utterance
 from appliance.coordination.availability import Availability
+from appliance.execution.escalation import Escalation
+from appliance.execution.settings import ApprovalSettings
+from appliance.execution.spill import Spill
+from appliance.execution.warden import Warden
 from appliance.foundation.supervisor import Degraded
 from appliance.intake.console_door import ConsoleDoor
 from appliance.intake.voice_door import VoiceDoor
@@ -40,11 +46,14 @@ from appliance.session.settings import SessionSettings
 from appliance.session.turn_watch import TurnWatch
 from appliance.session.turns import Turns
 from appliance.store import admissions, deliveries
+from appliance.store.history import HISTORY_FILE, History
+from appliance.store.history_settings import HistorySettings
 from tests.support.alarms import AlarmBench
 from tests.support.bus import TableBus
 from tests.support.ledger import Bench, open_bench
-from tests.support.planning import PHRASES, shipped_phrasebook, shipped_plant, shipped_playbooks
+from tests.support.planning import phrasebook_for, shipped_phrasebook, shipped_plant, shipped_playbooks
 from tests.support.plans import phrasing
+from tests.support.tool_ports import TOOL_PORTS
 
 Change = Callable[[Rooms], Rooms]
 _WITHIN_S = 15.0
@@ -65,6 +74,10 @@ class Hall:
     change: Change
     alarm_settings: AlarmSettings = QUICK
     plant: Plant = field(default_factory=shipped_plant)
+    rules: ApprovalSettings = field(default_factory=ApprovalSettings)
+    model: LanguageModel | None = None
+    embedder: Embedder | None = None
+    history: History = field(init=False)
     delivered: int = 0
     beats: int = 0
     heard: int = 0
@@ -88,7 +101,11 @@ class Hall:
         agent = AgentRooms(
             ledger=ledger, clock=clock, ids=ids, epoch=epoch, plant=plant, bus=self.bus, memory=self.memory,
             procedures=self.procedures, wording=wording, phrasebook=phrasebook, playbooks=shipped_playbooks(),
-            alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions, delivered=self._note_delivered,
+            alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions, history=self.history, **TOOL_PORTS,
+            rules=self.rules, model=self.model, embedder=self.embedder, degraded=self.degraded,
+            escalator=Escalation(clock, ids, wording, takers=(), origin="line-3", language="en"),
+            spill=Spill(ledger.path.parent / "spill", clock), warden=Warden(ledger.path.parent / "tools"),
+            delivered=self._note_delivered,
             progress=self.watch.progress, settle_waits=lambda: [0.0] * 3, retry_waits=lambda: iter([0.0] * 9),
         )  # fmt: skip
         rooms = Rooms(
@@ -102,6 +119,8 @@ class Hall:
             questions=Questions(ledger, clock),
             phrasebook=phrasebook,
             planner=agent.planner,
+            planners=agent.planners,
+            gate=agent.approvals,
             toolbox=agent.toolbox,
             runner=agent.runner,
             wording=wording,
@@ -232,7 +251,7 @@ class Hall:
 
 def phrasebook_of(plant: Plant) -> Phrasebook:
     """The shipped phrases about a plant."""
-    return shipped_phrasebook() if plant is shipped_plant() else Phrasebook.load(PHRASES, plant)
+    return shipped_phrasebook() if plant is shipped_plant() else phrasebook_for(plant)
 
 
 def hot(bench: Bench, **changes: Any) -> AlarmEvent:
@@ -259,6 +278,7 @@ async def open_hall(
         plant = plant or shipped_plant()
         bus = TableBus(plant, bench.clock)
         hall = Hall(bench, bus, memory, procedures, degraded, availability, session or SessionSettings(), change, alarms, plant)
+        hall.history = History(folder / HISTORY_FILE, plant, bench.clock, degraded, HistorySettings())
         hall.build(bench.epoch, sessions=sessions)
         try:
             if is_open:
@@ -270,5 +290,6 @@ async def open_hall(
         finally:
             if hasattr(hall, "_leading"):
                 await hall.die()
+            await hall.history.close()
             await memory.stop()
             await procedures.close()

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.embedding import Embedder
 from appliance.contracts.memory import MemoryDraft, Tier
 from appliance.foundation.id_source import SystemIds
 from appliance.foundation.system_clock import SystemClock
-from appliance.memory.embedder import Embedder
 from appliance.memory.memory import Memory
 from appliance.memory.procedural import ProcedureRepository
 from appliance.memory.settings import MemorySettings

@@ -23,8 +23,13 @@ def shipped_plant() -> Plant:
 
 @functools.cache
 def shipped_phrasebook() -> Phrasebook:
-    """Every shipped language."""
-    return Phrasebook.load(PHRASES, shipped_plant())
+    """Every shipped language, with what the shipped playbooks can be asked by."""
+    return phrasebook_for(shipped_plant())
+
+
+def phrasebook_for(plant: Plant) -> Phrasebook:
+    """The shipped phrases and playbooks, about a plant."""
+    return Phrasebook.load(PHRASES, plant).knowing(shipped_playbooks())
 
 
 @functools.cache

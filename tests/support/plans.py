@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,14 @@ PLANT = Plant.model_validate(
 
 def phrasing(plant: Plant = PLANT) -> Phrasing:
     """Wording with the replies that ship."""
+    return Phrasing(_shipped_replies(), plant)
+
+
+@functools.cache
+def _shipped_replies() -> Mapping[str, Mapping[str, str]]:
+    """The files are read once: parsing them takes longer than most tests."""
     files = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in PHRASES.glob("*.yaml")}
-    return Phrasing({language: content["replies"] for language, content in files.items()}, plant)
+    return {language: content["replies"] for language, content in files.items()}
 
 
 async def open_turn(

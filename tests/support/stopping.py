@@ -16,15 +16,18 @@ from appliance.contracts.store import Transaction
 from appliance.contracts.tool import SlaContract, ToolCall
 from appliance.contracts.turn import Turn
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.spill import Spill
+from appliance.execution.toolbox import AnyTool, Toolbox
 from appliance.execution.tools.ask import Ask
 from appliance.execution.tools.create_work_order import CreateWorkOrder
 from appliance.execution.tools.say import Say
 from appliance.execution.turn_signal import TurnSignal
 from appliance.store import actions, interrupts
+from tests.support.approvals import free_hands
 from tests.support.effect_file import Look, MarkFile
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn, phrasing
+from tests.support.runner_ports import Tickets
 
 FINISHED = RunOutcome("finished")
 STOPPED = RunOutcome("stopped", cause=Cause.USER, by="anna", reason="wrong machine")
@@ -34,7 +37,7 @@ AFTER = Step("done", "say", {"text": "Written: {steps.write.line}."})
 
 
 class Yard:
-    """A bench with a file to mark, something to look at, and a bell."""
+    """A bench with a file to mark, something to look at, and a bell. ``more`` tools can be added before the first run."""
 
     def __init__(self, bench: Bench, path: Path) -> None:
         self.bench = bench
@@ -47,21 +50,27 @@ class Yard:
         self.inside = asyncio.Event()
         self.release = asyncio.Event()
         self.progress: list[str] = []
+        self.approvals = free_hands()
+        self.tickets = Tickets()
+        self.spill = Spill(path.parent / "spill", bench.clock)
+        self.more: list[AnyTool] = []
         self._runner: Runner | None = None
 
     @property
     def runner(self) -> Runner:
         if self._runner is None:
             bench = self.bench
-            tools = [Say(bench.clock, bench.ids), Ask(bench.clock, bench.ids), CreateWorkOrder(bench.clock), self.mark, self.look]
+            words = [Say(bench.clock, bench.ids), Ask(bench.clock, bench.ids, phrasing())]
+            tools = [*words, CreateWorkOrder(bench.clock), self.mark, self.look, *self.more]
             self._runner = Runner(
                 bench.database, Toolbox(tools), bench.clock, bench.ids, bench.epoch, phrasing(),
                 progress=self.progress.append, settle_waits=lambda: [0.0], retry_waits=lambda: iter([0.0] * 9),
+                approvals=self.approvals, escalator=self.tickets, spill=self.spill,
             )  # fmt: skip
         return self._runner
 
-    async def turn(self, *steps: Step) -> Turn:
-        return await open_turn(self.bench.database, self.bench.clock, self.bench.ids, steps)
+    async def turn(self, *steps: Step, **context: Any) -> Turn:
+        return await open_turn(self.bench.database, self.bench.clock, self.bench.ids, steps, context=context)
 
     async def stop(self, step: str | None = None, *, ring: bool = True) -> None:
         """Want the turn to stop, or one step of it."""
@@ -111,6 +120,14 @@ class Yard:
         self.bell.ring()
         outcome = await running
         return outcome, time.monotonic() - began_s
+
+    async def stop_inside_by_dying(self, turn: Turn) -> str:
+        """Run until the tool is inside its call, end as a process does that is told to, and return the first step's state."""
+        running = asyncio.create_task(self.runner.run(turn, self.bell))
+        await self.inside.wait()
+        running.cancel()
+        await asyncio.wait({running})
+        return next(iter((await self.states()).values()))
 
     async def states(self) -> dict[str, str]:
         return {row["step_id"]: row["state"] for row in await self.bench.rows("SELECT * FROM action ORDER BY position")}

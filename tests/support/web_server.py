@@ -24,12 +24,13 @@ class Posted:
 
 @dataclass
 class WebServer:
-    """``answer`` returns status and headers for the next request; it is called in a thread of the server and may wait."""
+    """``answer`` returns status and headers (and a body) for the next request; it is called in a thread of the server and may
+    wait."""
 
     port: int = 0
     scheme: str = "http"
     posted: list[Posted] = field(default_factory=list)
-    answer: Callable[[Posted], tuple[int, dict[str, str]]] = lambda _: (204, {})
+    answer: Callable[[Posted], tuple[int, dict[str, str]] | tuple[int, dict[str, str], bytes]] = lambda _: (204, {})
 
     @property
     def url(self) -> str:
@@ -50,11 +51,14 @@ def web_server(*, port: int = 0, certificate: tuple[Path, Path] | None = None) -
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             posted = Posted(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
             served.posted.append(posted)
-            status, headers = served.answer(posted)
+            status, headers, *told = served.answer(posted)
+            answer = told[0] if told else b""
             self.send_response(status)
-            for name, value in ({"Content-Length": "0"} | headers).items():
+            for name, value in ({"Content-Length": str(len(answer))} | headers).items():
                 self.send_header(name, value)
             self.end_headers()
+            if answer:
+                self.wfile.write(answer)
 
         def log_message(self, format: str, *args: Any) -> None:
             return

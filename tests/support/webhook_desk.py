@@ -23,18 +23,19 @@ class Desk:
         self.changes: list[tuple[str, str]] = []
         self.degraded.listeners.append(lambda *change: self.changes.append(change))
 
-    def sender(self, **urls: str | WebhookSettings) -> WebhookSender:
+    def sender(self, *, minute_s: float = 60.0, **urls: str | WebhookSettings) -> WebhookSender:
         webhooks = {name: WebhookSettings(url=each) if isinstance(each, str) else each for name, each in urls.items()}
         return WebhookSender(
             webhooks, self.bench.database, self.bench.clock, self.degraded,
-            waits=lambda: iter([0.01] * 999), doubt_waits_s=(0.01, 0.01),
+            waits=lambda: iter([0.01] * 999), doubt_waits_s=(0.01, 0.01), repeat="Again:", minute_s=minute_s,
         )  # fmt: skip
 
-    async def queue(self, n: int, name: str = "site") -> None:
+    async def queue(self, n: int, name: str = "site", **payload: Any) -> None:
         bench = self.bench
 
         def work(tx: Transaction) -> None:
-            deliveries.queue_webhook(tx, bench.clock, bench.ids, turn_id=None, name=name, payload={"n": n}, priority=9)
+            told = payload or {"n": n}
+            deliveries.queue_webhook(tx, bench.clock, bench.ids, turn_id=None, name=name, payload=told, priority=9)
 
         await bench.database.transaction(work)
 

@@ -285,7 +285,7 @@ async def test_silence_is_never_consent_and_its_end_is_said(hall: Hall) -> None:
         await until(lambda: hall.delivered > said, "the end of the question is said")
     turn = await hall.turn(asked.turn_id)
     assert (turn["state"], turn["failure"]) == ("abandoned", "no answer within 30 minutes")
-    assert (await hall.said(asked.turn_id))[-1] == "Nobody answered my question. I have put it aside."
+    assert (await hall.said(asked.turn_id))[-1] == "Nobody answered my question, so it is not done."
     assert hall.bus.writes == [] and await hall.questions() == []
     assert (await hall.turn((await hall.say("yes confirm")).turn_id))["intent"] == "nothing_pending"
 

@@ -16,6 +16,7 @@ from appliance.contracts.store import Transaction
 from appliance.execution.runner import Runner
 from appliance.store.database import Database
 from tests.support.hall import open_hall
+from tests.support.runner_ports import runner_ports
 
 T = TypeVar("T")
 
@@ -51,7 +52,8 @@ async def test_a_write_that_cannot_be_written_down_is_not_done_and_its_turn_fail
     def full(rooms: Rooms) -> Rooms:
         ledger: Any = FullLedger(rooms.ledger, spare)  # type: ignore[arg-type]  # the hall's ledger is a real one
         epoch = rooms.runner._journal._epoch
-        return replace(rooms, runner=Runner(ledger, rooms.toolbox, rooms.clock, rooms.ids, epoch, rooms.wording))
+        ports = runner_ports(tmp_path, rooms.clock)
+        return replace(rooms, runner=Runner(ledger, rooms.toolbox, rooms.clock, rooms.ids, epoch, rooms.wording, **ports))
 
     async with open_hall(tmp_path, change=full) as hall:
         asked = await hall.say(SET_FAN)

@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 
-from appliance.conductor import Rooms
 from appliance.contracts.admission import Outcome
 from appliance.contracts.errors import Malformed
 from appliance.contracts.hold import HoldSource
 from appliance.contracts.operation import OperationLane
-from appliance.contracts.plan import Intent, Plan, Step
+from appliance.contracts.plan import Plan, Step
+from appliance.contracts.planning import Asked, PlanMaker
 from appliance.execution.toolbox import Toolbox
 from appliance.planning.on_hold import without_held
 from appliance.planning.plan_check import MOST_STEPS, check
-from appliance.planning.planner import Planner
 from appliance.session.settings import SessionSettings
 from appliance.store import holds
 from tests.support.hall import Change, Hall, open_hall
@@ -29,25 +28,19 @@ SET_FAN = "set the fan speed of motor three to eighty percent"
 SAY = Step("answer", "say", {"text": "hello"})
 
 
-@dataclass(frozen=True)
-class Scripted(Planner):
+@dataclass
+class Scripted:
     """Hands out plans in their order, then the real ones."""
 
-    script: tuple[Plan, ...] = ()
-    made: list[int] = None  # type: ignore[assignment]
+    script: list[Plan]
+    real: PlanMaker
 
-    def plan(self, intent: Intent, context: Mapping[str, Any]) -> Plan:
-        self.made.append(1)
-        return self.script[len(self.made) - 1] if len(self.made) <= len(self.script) else super().plan(intent, context)
+    async def plan(self, asked: Asked) -> Plan | None:
+        return self.script.pop(0) if self.script else await self.real.plan(asked)
 
 
 def scripted(*plans: Plan) -> Change:
-    def change(rooms: Rooms) -> Rooms:
-        known = rooms.planner
-        planner = Scripted(known.phrasebook, known.playbooks, known.plant, known.bounds_s, script=plans, made=[])
-        return replace(rooms, planner=planner)
-
-    return change
+    return lambda rooms: replace(rooms, planners=Scripted(list(plans), rooms.planners))
 
 
 def plan(*steps: Step, estimate_s: float = 1.0) -> Plan:

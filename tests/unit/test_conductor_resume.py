@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.admission import PRIORITY_RESUME, Admission, Door, Outcome, Request, RequestKind
+from appliance.contracts.planning import Asked
 from tests.support.hall import Hall, hot, open_hall
 from tests.support.waiting import until
 
@@ -75,7 +76,8 @@ async def test_a_turn_stopped_between_asking_and_waiting_asks_once(hall: Hall) -
     opened = await turns.open(
         admission, language="en", intent=intent.name, context={"slots": dict(intent.slots), "said": SET_FAN}, offline=False
     )
-    assert (await hall.rooms.runner.run(await turns.plan(opened, planner.plan(intent, {})))).kind == "waiting"
+    plan = await hall.rooms.gate.prepare(planner.plan(intent, {}), Asked(intent))
+    assert (await hall.rooms.runner.run(await turns.plan(opened, plan))).kind == "waiting"
     assert (await hall.turn(opened.id))["state"] == "executing"
     resumed = (await hall.restart()).resumed
     answered = (await hall.console_door.admit("yes confirm", "en", "console")).admission  # the answer is there first

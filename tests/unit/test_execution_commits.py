@@ -25,6 +25,7 @@ from appliance.store import effects
 from tests.support.effect_file import Look, MarkFile, lines
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn, phrasing
+from tests.support.runner_ports import runner_ports
 
 FINISHED = RunOutcome("finished")
 
@@ -45,7 +46,10 @@ class Yard:
     def runner(self, ledger: Any = None) -> Runner:
         bench = self.bench
         box = Toolbox([Say(bench.clock, bench.ids), CreateWorkOrder(bench.clock), Look(), self.mark])
-        return Runner(ledger or bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing(), settle_waits=lambda: [0.0])
+        return Runner(
+            ledger or bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing(), settle_waits=lambda: [0.0],
+            **runner_ports(self.path.parent, bench.clock),
+        )  # fmt: skip
 
     async def turn(self, *steps: Step) -> Turn:
         turn = await open_turn(self.bench.database, self.bench.clock, self.bench.ids, steps)

@@ -24,6 +24,7 @@ from appliance.store import effects
 from tests.support.effect_file import MarkFile, lines
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn, phrasing
+from tests.support.runner_ports import runner_ports
 
 FINISHED = RunOutcome("finished")
 STEPS = (Step("w", "mark", {"line": "one"}), Step("b", "say", {"text": "Written: {steps.w.line}."}))
@@ -46,7 +47,7 @@ class Yard:
         box = Toolbox([Say(bench.clock, bench.ids), self.mark])
         return Runner(
             bench.database, box, bench.clock, bench.ids, bench.epoch if epoch is None else epoch, phrasing(),
-            settle_waits=lambda: waits,
+            settle_waits=lambda: waits, **runner_ports(self.path.parent, bench.clock),
         )  # fmt: skip
 
     async def turn(self, *steps: Step) -> Turn:
@@ -264,7 +265,7 @@ async def test_a_result_that_breaks_the_contract_does_not_undo_the_effect(yard: 
     yard.mark.run = run  # type: ignore[method-assign]
     turn = await yard.turn()
     for _ in range(2):
-        assert "tool_validation" in (await yard.runner().run(turn)).failure
+        assert "broken_result" in (await yard.runner().run(turn)).failure
     assert (await yard.effect())["status"] == "applied"
     assert lines(yard.path) == ["one"]
 
@@ -325,6 +326,7 @@ async def test_a_tool_that_is_gone_leaves_the_effect_to_a_person(yard: Yard) -> 
     await yard.die_in_call(turn)
     bench = yard.bench
     box = Toolbox([Say(bench.clock, bench.ids)])
-    runner = Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing(), settle_waits=list)
+    ports = runner_ports(yard.path.parent, bench.clock)
+    runner = Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing(), **ports, settle_waits=list)
     assert "there is no tool mark" in (await runner.run(turn)).failure
     assert (await yard.effect())["status"] == "unknown"

@@ -51,7 +51,8 @@ async def test_two_writes_cut_off_together_are_both_unknown(hall: Hall) -> None:
     assert hall.bus.writes == [("motor_3.fan_speed", 80), ("motor_3.fan_speed", 70)]
     assert await statuses(hall) == ["unknown", "unknown"]
     said = await hall.said()
-    assert f"I still do not know whether it was done: {WHAT}. Please check at the machine and settle it." in said
+    unknown = f"I still do not know whether it was done: {WHAT}. Please check at the machine and settle it."
+    assert f"{unknown} I have opened a ticket: somebody should look." in said
     assert not any(text.startswith("I checked.") for text in said)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ConfigDict
 
 from appliance.contracts.admission import PRIORITY_UTTERANCE
 from appliance.contracts.delivery import PRIORITY_ANSWER, PRIORITY_FLOOD_TOLD
@@ -24,6 +26,7 @@ from appliance.store import actions, confirmations, owners
 from tests.support.effect_file import Look
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn, phrasing
+from tests.support.runner_ports import runner_ports
 
 FINISHED = RunOutcome("finished")
 
@@ -37,7 +40,7 @@ class Table:
 
     def runner(self, *tools: AnyTool) -> Runner:
         bench = self.bench
-        box = Toolbox([Say(bench.clock, bench.ids), Ask(bench.clock, bench.ids), *tools])
+        box = Toolbox([Say(bench.clock, bench.ids), Ask(bench.clock, bench.ids, phrasing()), *tools])
 
         def delivered() -> None:
             self.told += 1
@@ -45,6 +48,7 @@ class Table:
         return Runner(
             bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing(),
             delivered=delivered, settle_waits=lambda: [0.0, 0.0], retry_waits=lambda: iter([0.0] * 9),
+            **runner_ports(bench.database.path.parent, bench.clock),
         )  # fmt: skip
 
     async def turn(self, *steps: Step, **how: Any) -> Turn:
@@ -241,7 +245,20 @@ async def test_a_mistake_in_the_plan_is_named_and_nothing_runs(table: Table, ste
 
 async def test_a_result_that_breaks_the_contract_is_a_failure(table: Table) -> None:
     outcome = await table.runner(Look({"saw": 1})).run(await table.turn(Step("a", "look", {})))
-    assert "tool_validation" in outcome.failure
+    assert "broken_result" in outcome.failure
+    assert await table.said() == ["What came back made no sense, so I stopped."]
+
+
+@pytest.mark.req("T9")
+async def test_a_result_json_has_no_word_for_is_a_failure_and_no_crash(table: Table) -> None:
+    class Loose(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        seen: float
+
+    look = Look({"seen": float("nan")})
+    look.contract = replace(Look.contract, schema=replace(Look.contract.schema, result=Loose))  # type: ignore[misc]
+    outcome = await table.runner(look).run(await table.turn(Step("a", "look", {})))
+    assert outcome.failure.startswith("a: broken_result: the result is no JSON")
 
 
 async def test_a_sentence_that_cannot_be_queued_leaves_no_row(table: Table) -> None:

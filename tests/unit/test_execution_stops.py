@@ -24,6 +24,7 @@ from appliance.execution.turn_signal import TurnSignal
 from appliance.store import interrupts
 from tests.support.effect_file import lines
 from tests.support.plans import phrasing
+from tests.support.runner_ports import runner_ports
 from tests.support.stopping import AFTER, FINISHED, MARK, STOPPED, STOPPED_UNKNOWN, Yard, open_yard
 
 
@@ -60,7 +61,8 @@ async def test_a_stop_that_lands_between_the_intent_and_the_call_still_stops_it(
 
     bench, ledger = yard.bench, Interfering()
     tools = Toolbox([Say(bench.clock, bench.ids), yard.mark])
-    runner = Runner(ledger, tools, bench.clock, bench.ids, bench.epoch, phrasing())  # type: ignore[arg-type]
+    ports = runner_ports(yard.path.parent, bench.clock)
+    runner = Runner(ledger, tools, bench.clock, bench.ids, bench.epoch, phrasing(), **ports)  # type: ignore[arg-type]
     assert (await runner.run(await yard.turn(MARK, AFTER), yard.bell)).kind == "stopped"
     assert await yard.states() == {"write": "skipped", "done": "skipped"}
     assert (await yard.effect())["status"] == "none", "it is known that nothing was sent"
@@ -178,7 +180,8 @@ async def test_a_bell_rung_for_something_else_stops_nothing(yard: Yard) -> None:
 async def test_a_tool_with_too_many_calls_that_never_ended_is_not_called_again(yard: Yard) -> None:
     yard.look.contract = replace(yard.look.contract, sla=SlaContract(10))  # type: ignore[misc]
     yard.looking(yard.ignore_stop)
-    steps = [Step(f"look_{n}", "look", {}, optional=True) for n in range(MOST_GIVEN_UP + 1)]
+    after = [(), *((f"look_{n}",) for n in range(MOST_GIVEN_UP))]  # one after the other
+    steps = [Step(f"look_{n}", "look", {}, optional=True, after=after[n]) for n in range(MOST_GIVEN_UP + 1)]
     assert await yard.runner.run(await yard.turn(*steps)) == FINISHED
     assert len(yard.look.calls) == MOST_GIVEN_UP
     assert (await yard.result(f"look_{MOST_GIVEN_UP}"))["error"] == "earlier calls of look have not ended"

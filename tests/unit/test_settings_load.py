@@ -99,7 +99,7 @@ def test_references_within_a_value(folder: Path, edit: Edit, written: str, wante
         ("appliance.yaml", "log_level:", "loglevel:", "loglevel", "Did you mean 'log_level'?"),
         ("appliance.yaml", "wake_word: {model", "wake_word: {modell", "voice.wake_word.modell", "Did you mean 'model'?"),
         ("policies.yaml", "base_tool_s:", "base_tools:", "session.base_tools", "Did you mean 'base_tool_s'?"),
-        ("appliance.yaml", "  socket:", "  zzz:", "console.zzz", "Valid here: socket."),
+        ("appliance.yaml", "  socket:", "  zzz:", "console.zzz", "Valid here: public_url, socket."),
     ],
 )
 def test_an_unknown_key_is_an_error_with_the_nearest_name(

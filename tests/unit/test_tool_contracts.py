@@ -252,11 +252,12 @@ def test_every_shipped_tool_has_true_contracts() -> None:
     box = Toolbox(
         shipped_tools(
             plant=nothing, bus=nothing, recaller=nothing, writer=nothing, procedures=nothing, wording=nothing, clock=nothing,
-            ids=nothing, alarm_hands=nothing, alarm_shelf=nothing,
+            ids=nothing, alarm_hands=nothing, alarm_shelf=nothing, history=nothing, spill=nothing,
+            receivers=nothing, understand=nothing, read_vitals=nothing, playbooks=nothing,
         )
     )  # fmt: skip
     assert {name for name, contract in box.contracts.items() if contract.has_effect} == {"write_tag", "write_report"}
-    held = {"create_work_order"}  # besides what has an effect; seeing to alarms, reading, telling and asking go on (R10)
+    held = {"create_work_order", "update_work_order", "notify"}  # besides what has an effect; reading, telling, asking go on (R10)
     assert {name for name, contract in box.contracts.items() if contract.is_held} == held
     folder = Path(shipped.__file__).parent / "tools"
     assert set(box.names) == {file.stem for file in folder.glob("*.py")} - {"__init__"}, "one file a tool, each shipped"
@@ -268,7 +269,8 @@ def test_shipped_alarm_plans_fit_the_tools_they_call(alarm: str, language: str) 
     nothing: Any = None
     tools = shipped_tools(
         plant=nothing, bus=nothing, recaller=nothing, writer=nothing, procedures=nothing, wording=nothing, clock=nothing,
-        ids=nothing, alarm_hands=nothing, alarm_shelf=nothing,
+        ids=nothing, alarm_hands=nothing, alarm_shelf=nothing, history=nothing, spill=nothing,
+            receivers=nothing, understand=nothing, read_vitals=nothing, playbooks=nothing,
     )  # fmt: skip
     contracts = Toolbox(tools).contracts
     planner = Planner(shipped_phrasebook(), shipped_playbooks(), shipped_plant())

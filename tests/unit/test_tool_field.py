@@ -31,6 +31,7 @@ from drivers.modbus.bus import ModbusBus
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import PLANT, open_turn, phrasing
 from tests.support.plant import SimulatedPlant, running_plant, shipped_plant
+from tests.support.runner_ports import runner_ports
 
 WRITE = Step(
     "write", "write_tag", {"key": "motor_3.fan_speed", "value": 80, "what": "setting the fan speed of motor 3 to 80 percent"}
@@ -56,6 +57,7 @@ class Hall:
         return Runner(
             bench.database, Toolbox(tools), bench.clock, bench.ids, bench.epoch, phrasing(self.plant),
             settle_waits=lambda: [0.1] * 50, retry_waits=lambda: iter([0.0] * 9),
+            **runner_ports(bench.database.path.parent, bench.clock),
         )  # fmt: skip
 
     async def run(self, *steps: Step, language: str = "en") -> tuple[RunOutcome, dict[str, Any], list[str]]:
@@ -217,7 +219,8 @@ async def test_reading_back_tells_done_from_not_done_and_from_not_readable(hall:
     async with opened(tmp_path / "dark", hall.plc, 1) as dark:
         with pytest.raises(Unavailable):
             await WriteTag(dark.bus, dark.plant, SystemClock()).verify(call, wanted)
-    gone = WriteTag(hall.bus, PLANT.model_copy(update={"tags": []}), SystemClock())
+    without_tags = Plant.model_validate(PLANT.model_dump(mode="json") | {"tags": [], "alarms": []})
+    gone = WriteTag(hall.bus, without_tags, SystemClock())
     assert (await gone.verify(call, wanted))[0] == "unknown"
 
 

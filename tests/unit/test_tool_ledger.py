@@ -26,6 +26,7 @@ from drivers.alarms.states import advance_alarm
 from tests.support.alarms import rooms_of
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import PLANT, open_turn, phrasing
+from tests.support.runner_ports import runner_ports
 
 
 class Desk:
@@ -51,7 +52,8 @@ class Desk:
                 ShelveAlarm(self.rooms.inhibitions), UnshelveAlarm(self.rooms.inhibitions),
             ]
         )  # fmt: skip
-        outcome = await Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, wording).run(turn)
+        ports = runner_ports(bench.database.path.parent, bench.clock)
+        outcome = await Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, wording, **ports).run(turn)
         found = await bench.database.transaction(lambda tx: actions.of_turn(tx, turn.id))
         return outcome, {a.step_id: a.result for a in found}
 
@@ -208,7 +210,8 @@ async def test_only_what_had_been_raised_when_the_person_spoke_is_acknowledged(d
     trip = await desk.raise_alarm("motor_3_trip")  # raised while the sentence was on its way
     box = Toolbox([AcknowledgeAlarm(desk.rooms.handling, PLANT, phrasing())])
     bench = desk.bench
-    await Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing()).run(spoken)
+    ports = runner_ports(bench.database.path.parent, bench.clock)
+    await Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing(), **ports).run(spoken)
     rows = await bench.rows("SELECT activation_id, state FROM alarm ORDER BY seq")
     assert [(r["activation_id"], r["state"]) for r in rows] == [(hot, "acknowledged"), (trip, "unacknowledged")]
 

@@ -25,6 +25,7 @@ from appliance.memory.settings import MemorySettings
 from appliance.store import actions, effects
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn, phrasing
+from tests.support.runner_ports import runner_ports
 
 CASE = "Motor 3 ran hot because the fan filter was clogged; the filter was cleaned."
 EPISODE = {"text": CASE, "scope": "works", "asset": "motor_3", "fault": "over_temperature", "confidence": 0.9, "verified": True}
@@ -45,7 +46,10 @@ class Study:
             Say(bench.clock, bench.ids), RecordEpisode(self.memory), SearchMemory(self.memory, phrasing(), bench.clock),
             WriteReport(self.procedures),
         ]  # fmt: skip
-        return Runner(bench.database, Toolbox(tools), bench.clock, bench.ids, bench.epoch, phrasing(), settle_waits=lambda: [0.0])
+        return Runner(
+            bench.database, Toolbox(tools), bench.clock, bench.ids, bench.epoch, phrasing(), settle_waits=lambda: [0.0],
+            **runner_ports(bench.database.path.parent, bench.clock),
+        )  # fmt: skip
 
     async def turn(self, *steps: Step, turn_id: str = "tr_1") -> Turn:
         context = {"alarm": {"value": 94.2}}

@@ -31,6 +31,7 @@ from appliance.store import interrupts
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn, phrasing
 from tests.support.rough_tools import Rough, RoughEffect
+from tests.support.runner_ports import runner_ports
 from tests.support.waiting import until
 
 
@@ -297,7 +298,8 @@ class Table:
     def __init__(self, bench: Bench, yard: Yard) -> None:
         self.bench = bench
         box = Toolbox([yard.tool(), yard.tool(RoughEffect)])
-        self.runner = Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing(), settle_waits=list)
+        ports = runner_ports(bench.database.path.parent, bench.clock)
+        self.runner = Runner(bench.database, box, bench.clock, bench.ids, bench.epoch, phrasing(), **ports, settle_waits=list)
 
     async def run(self, *steps: Step, signal: TurnSignal | None = None) -> RunOutcome:
         turn = await open_turn(self.bench.database, self.bench.clock, self.bench.ids, steps)

@@ -16,6 +16,11 @@ def by_digest(tx: Connection, digest: str) -> dict[str, Any] | None:
     return dict(row) if row else None
 
 
+def is_enrolled(tx: Connection, name: str) -> bool:
+    """Whether there is such a device, and it was not revoked."""
+    return tx.execute(select(device.c.name).where(device.c.name == name, device.c.revoked_utc.is_(None))).first() is not None
+
+
 def enrol(tx: Connection, name: str, digest: str, now: str) -> bool:
     """Add a device, or give a revoked one a new token; its streams go on. False when the name is in use."""
     added = insert(tx, device).values(name=name, token_digest=digest, created_utc=now)

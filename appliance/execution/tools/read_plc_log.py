@@ -47,6 +47,7 @@ class ReadPlcLog:
         security=SecurityContract(AccessLevel.PUBLIC, "field"),
         telemetry=TelemetryContract("read_plc_log.started", "read_plc_log.done", "read_plc_log.failed"),
         has_effect=False,
+        resource="field",
     )
 
     def __init__(self, bus: FieldBus, wording: Wording) -> None:

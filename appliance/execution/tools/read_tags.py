@@ -47,6 +47,7 @@ class ReadTags:
         security=SecurityContract(AccessLevel.PUBLIC, "field"),
         telemetry=TelemetryContract("read_tags.started", "read_tags.done", "read_tags.failed"),
         has_effect=False,
+        resource="field",
     )
 
     def __init__(self, bus: FieldBus, plant: Plant, clock: Clock) -> None:

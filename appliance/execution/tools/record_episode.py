@@ -63,6 +63,8 @@ class RecordEpisode:
         security=SecurityContract(AccessLevel.INTERNAL, "memory"),
         telemetry=TelemetryContract("record_episode.started", "record_episode.done", "record_episode.failed", redact=("text",)),
         has_effect=False,
+        resource="memory",
+        keeps_something=True,
     )
 
     def __init__(self, writer: MemoryWriter) -> None:

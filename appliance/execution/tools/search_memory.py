@@ -20,6 +20,9 @@ from appliance.contracts.tool import (
     ToolContract,
 )
 from appliance.execution.fields import Fields
+from appliance.foundation.untrusted import clean
+
+_LONGEST_SPOKEN = 600  # characters of a case that is told: a minute of speech; the whole of it is in ``found``
 
 
 class Arguments(Fields):
@@ -66,6 +69,7 @@ class SearchMemory:
         security=SecurityContract(AccessLevel.INTERNAL, "memory"),
         telemetry=TelemetryContract("search_memory.started", "search_memory.done", "search_memory.failed", redact=("question",)),
         has_effect=False,
+        resource="memory",
     )
 
     def __init__(self, recaller: Recaller, wording: Wording, clock: Clock) -> None:
@@ -90,7 +94,7 @@ class SearchMemory:
             Case(text=r.text, cite=r.cite, asset=r.asset, fault=r.fault, score=r.score, verified=r.verified)
             for r in recall.found[:limit]
         ]
-        best = found[0].text if found else ""
+        best = clean(found[0].text, _LONGEST_SPOKEN) if found else ""
         name = {0: "cases_none", 1: "cases_one"}.get(len(found), "cases_many")
         return {
             "found": found,

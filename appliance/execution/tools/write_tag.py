@@ -1,8 +1,11 @@
-"""``write_tag``: sets one value in the machine, and can find out later whether it did."""
+"""``write_tag``: sets one value in the machine, and can find out later whether it did.
+
+What has to be so before it may is the matter of ``execution/approvals``: limits, level, interlocks, a person's yes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from pydantic import Field
@@ -10,6 +13,7 @@ from pydantic import Field
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused, Unavailable, Uncertain
 from appliance.contracts.named_value import number_of
+from appliance.contracts.operation import OperationLane
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus
 from appliance.contracts.reading import Quality, Value
@@ -17,6 +21,7 @@ from appliance.contracts.tag import DataType, Tag
 from appliance.contracts.tool import (
     AccessLevel,
     EffectDisposition,
+    Record,
     SchemaContract,
     SecurityContract,
     SlaContract,
@@ -59,13 +64,37 @@ class WriteTag:
         security=SecurityContract(AccessLevel.OPERATOR, "field"),
         telemetry=TelemetryContract("write_tag.started", "write_tag.done", "write_tag.failed"),
         has_effect=True,
+        resource="field",
         overwrites="key",
     )
 
-    def __init__(self, bus: FieldBus, plant: Plant, clock: Clock) -> None:
+    def __init__(
+        self,
+        bus: FieldBus,
+        plant: Plant,
+        clock: Clock,
+        level_of_tag: Callable[[str], AccessLevel] = lambda key: AccessLevel.OPERATOR,
+    ) -> None:
+        """``level_of_tag``: the level that writing a tag needs, by its key."""
         self._bus = bus
         self._plant = plant
         self._clock = clock
+        self._level_of_tag = level_of_tag
+
+    def level_of(self, arguments: Arguments) -> AccessLevel:
+        """Return the level this write needs."""
+        return self._level_of_tag(arguments.key)
+
+    def record_of(self, call: ToolCall, value: Mapping[str, object]) -> Record:
+        """Return the record of a write that was made: tag, value with its unit, limits, who asked and how that is known."""
+        key = str(call.arguments["key"])
+        tag = self._plant.tag_by_key.get(key)
+        limits = {} if tag is None else {"unit": tag.unit, "low": tag.low, "high": tag.high}
+        payload = {
+            "tag": key, "value": call.arguments["value"], **limits, "shown": value.get("shown"), "turn": call.turn_id,
+            "action": call.action_id, "who": call.principal.to_json(),
+        }  # fmt: skip
+        return Record(OperationLane.P2, "tag.written", key, payload)
 
     async def run(self, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Write once.

@@ -5,6 +5,7 @@ ALTER TABLE action ADD COLUMN expects TEXT NOT NULL DEFAULT '';       -- the eff
 
 ALTER TABLE confirmation ADD COLUMN code TEXT NOT NULL DEFAULT '';    -- digits to be read back with the yes; empty: none
 ALTER TABLE confirmation ADD COLUMN wrong_codes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE confirmation ADD COLUMN code_read_by TEXT;                -- admission of the answer in which the code was read back
 ALTER TABLE confirmation ADD COLUMN answered_who TEXT;                -- principal of whoever answered, JSON
 
 -- One row a decision about a call that does something: what was allowed, refused or made to ask, by which rule, for whom.
@@ -19,6 +20,7 @@ CREATE TABLE approval (
     rule TEXT NOT NULL,
     why TEXT NOT NULL,
     who TEXT NOT NULL,                 -- principal, JSON
+    facts TEXT NOT NULL,               -- value, unit and limits of a write; whose yes it was, and whether with the code; JSON
     is_automatic INTEGER NOT NULL CHECK (is_automatic IN (0, 1)),   -- denied without a person having looked at it
     decided_utc TEXT NOT NULL,
     decided_mono_ns INTEGER NOT NULL,
@@ -26,6 +28,7 @@ CREATE TABLE approval (
     epoch INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX approval_by_session ON approval (session_id, seq);
+CREATE INDEX approval_breaker ON approval (session_id, seq) WHERE decision IN ('deny', 'reset') OR rule = 'consent';
 CREATE INDEX approval_by_subject ON approval (tool, subject, seq) WHERE decision = 'allow';
 
 -- A check somebody asked for that is made later, once.
@@ -38,10 +41,12 @@ CREATE TABLE scheduled_check (
     principal TEXT NOT NULL,           -- of whoever asked for it, JSON
     intent TEXT NOT NULL,
     slots TEXT NOT NULL,
-    what TEXT NOT NULL,                -- in words
+    what TEXT NOT NULL,                -- in words that are understood again
+    after_s REAL NOT NULL,             -- how long after it was asked for it is due
     due_utc TEXT NOT NULL,
     due_mono_ns INTEGER NOT NULL,      -- within boot_id
     boot_id TEXT NOT NULL,
+    clock_synced INTEGER NOT NULL CHECK (clock_synced IN (0, 1)),
     status TEXT NOT NULL CHECK (status IN ('waiting', 'started', 'missed', 'cancelled')),
     why TEXT NOT NULL DEFAULT '',
     admission_id TEXT,
@@ -64,9 +69,11 @@ CREATE TABLE ticket (
     error TEXT NOT NULL,
     state_hash TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('open', 'resolved', 'auto_resolved', 'expired')),
+    told TEXT NOT NULL,                -- names of the webhooks it was handed to, parted by spaces; may be empty
     opened_utc TEXT NOT NULL,
     opened_mono_ns INTEGER NOT NULL,
     boot_id TEXT NOT NULL,
+    clock_synced INTEGER NOT NULL CHECK (clock_synced IN (0, 1)),
     closed_utc TEXT,
     closed_by TEXT NOT NULL DEFAULT '',
     note TEXT NOT NULL DEFAULT '',
@@ -103,4 +110,12 @@ CREATE TABLE session_snapshot (
     digest TEXT NOT NULL,
     content TEXT NOT NULL,             -- JSON
     taken_utc TEXT NOT NULL
+) STRICT;
+
+-- Session tokens that somebody ended before their time, by their id.
+CREATE TABLE revoked_token (
+    id TEXT PRIMARY KEY,
+    revoked_by TEXT NOT NULL,
+    note TEXT NOT NULL,
+    revoked_utc TEXT NOT NULL
 ) STRICT;

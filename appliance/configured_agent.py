@@ -1,0 +1,119 @@
+"""Builds the agent as this appliance is configured: its rules, models, tools of other packages, tickets and later checks, and
+what people may ask of all this through the local API. Read with ``app``; ``agent_rooms`` is the part that tests build, too."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from appliance.access.keys import KeyRing
+from appliance.access.tokens import Tokens
+from appliance.agent_rooms import AgentRooms
+from appliance.alarm_rooms import AlarmRooms
+from appliance.contracts.ports import Admitter, Wording
+from appliance.delivery.settings import WebhookEvent
+from appliance.delivery_rooms import DeliveryRooms
+from appliance.execution.approval_desk import ApprovalDesk
+from appliance.execution.settings import ApprovalSettings
+from appliance.execution.spill import Spill
+from appliance.execution.stress import Stress
+from appliance.execution.tool_desk import ToolDesk
+from appliance.execution.warden import Warden
+from appliance.field_rooms import FieldSources
+from appliance.health.vitals import read_vitals
+from appliance.later_rooms import LaterRooms
+from appliance.model_rooms import build_model
+from appliance.opening import Opened
+from appliance.planning.context_view import ContextView
+from drivers.models.tokens import TokenCounter
+
+
+class ConfiguredAgent:
+    """:attr:`rooms` are planning and execution, :attr:`later` what outlives its turn. ``delivered`` is called after a commit
+    that queued words or a message, ``progress`` with a turn's id after one that changed the state of a step."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        *,
+        epoch: int,
+        gate: Admitter,
+        sources: FieldSources,
+        alarms: AlarmRooms,
+        delivery: DeliveryRooms,
+        wording: Wording,
+        delivered: Callable[[], None],
+        progress: Callable[[str], None],
+        stack: contextlib.AsyncExitStack,
+    ) -> None:
+        self._opened = opened
+        settings, ledger, clock, ids = opened.settings, opened.ledger, opened.clock, opened.ids
+        self._rules = ApprovalSettings(settings.approvals, settings.writes)
+        self.later = LaterRooms(
+            settings, ledger, clock, ids, gate, wording,
+            origin=opened.origin, takers=delivery.takers_of(WebhookEvent.TICKET),
+            said=delivery.dispatcher.notify, posted=delivery.webhooks.notify,
+        )  # fmt: skip
+        self.model = build_model(settings, ledger, clock, ids, opened.degraded, stack)
+        warden = Warden(settings.data_dir / "tools")
+        stack.push_async_callback(warden.close)
+        self.rooms = AgentRooms(
+            ledger=ledger,
+            clock=clock,
+            ids=ids,
+            epoch=epoch,
+            plant=settings.plant,
+            bus=sources.bus,
+            memory=opened.memory,
+            embedder=opened.embedder,
+            procedures=opened.procedures,
+            wording=wording,
+            phrasebook=opened.phrasebook,
+            playbooks=opened.playbooks,
+            alarm_hands=alarms.handling,
+            alarm_shelf=alarms.inhibitions,
+            receivers=delivery.receivers,
+            read_vitals=lambda: read_vitals(settings.data_dir).to_json(),
+            history=sources.history,
+            rules=self._rules,
+            escalator=self.later.escalation,
+            spill=Spill(settings.data_dir / "spill", clock),
+            model=self.model,
+            warden=warden,
+            degraded=opened.degraded,
+            found=opened.third_party,
+            delivered=delivered,
+            progress=progress,
+        )
+
+    @property
+    def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Name -> what runs for ever. What is due later comes in by ``later.schedule``, which is a door."""
+        return {"examples": self.rooms.examples.run, "tickets": self.later.tickets.run}
+
+    @property
+    def facts(self) -> dict[str, Callable[[], Any]]:
+        """What status shows of it."""
+        return {"language_models": lambda: [] if self.model is None else self.model.facts()}
+
+    def acts(self, keys: KeyRing) -> dict[str, Any]:
+        """Return what people may ask, by the name of the local API's parameter."""
+        settings, ledger, clock = self._opened.settings, self._opened.ledger, self._opened.clock
+        language, access, rooms = settings.language, settings.access, self.rooms
+        roles = dict(access.roles)
+        return {
+            "token_acts": Tokens(access, keys, ledger, clock, self._opened.ids),
+            "context_acts": ContextView(
+                ledger,
+                rooms.contexts,
+                self.model,
+                lambda who: rooms.toolbox.visible_to(who.level),
+                TokenCounter().count,
+                language,
+            ),
+            "ticket_acts": self.later.tickets,
+            "check_acts": self.later.schedule,
+            "tool_acts": ToolDesk(rooms.toolbox, rooms.found, Stress(rooms.toolbox, clock, language)),
+            "approval_acts": ApprovalDesk(ledger, rooms.approvals, self._rules, clock, roles, access.console, language),
+        }

@@ -1,0 +1,40 @@
+"""The addresses about tickets: what could not be brought to an end and was handed to people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from appliance.contracts.store import Ledger
+from appliance.contracts.ticket_acts import TicketActs
+from appliance.store import ticket_views
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+class Resolved(BaseModel):
+    """A person's word that a ticket is done, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by: str = Field(min_length=1, max_length=100)
+    note: str = Field(min_length=1, max_length=2000)
+
+
+def add_tickets(api: FastAPI, acts: TicketActs, ledger: Ledger) -> None:
+    """Add the addresses to ``api``."""
+
+    @api.get("/v1/tickets")
+    async def tickets(open: bool = False, limit: Limit = 100) -> list[ticket_views.Shown]:
+        return await ticket_views.tickets(ledger, open_only=open, limit=limit)
+
+    @api.get("/v1/tickets/{identity:path}")
+    async def ticket(identity: str) -> ticket_views.Shown:
+        return await ticket_views.ticket(ledger, identity)
+
+    @api.post("/v1/tickets/{identity:path}/resolve")
+    async def resolve(identity: str, said: Resolved) -> Mapping[str, Any]:
+        return await acts.resolve(identity, said.note, said.by)

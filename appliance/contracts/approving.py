@@ -1,0 +1,41 @@
+"""The gate every call passes before it is made (X2, X5), as whoever makes calls sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pydantic import BaseModel
+
+from appliance.contracts.approval import Verdict
+from appliance.contracts.plan import Action
+from appliance.contracts.store import Transaction
+from appliance.contracts.tool import LedgerTool, Tool, ToolCall
+from appliance.contracts.turn import Turn
+
+
+class Approver(Protocol):
+    """Decides about calls. There is one in a core, and no call without it."""
+
+    def decide(
+        self,
+        tx: Transaction,
+        turn: Turn,
+        action: Action,
+        call: ToolCall,
+        tool: Tool | LedgerTool,
+        arguments: BaseModel,
+        earlier: Sequence[Action],
+    ) -> Verdict:
+        """Return what becomes of a call, in the transaction that would begin it; ``earlier`` are the turn's steps before it.
+        Never raises for a denial."""
+        ...
+
+    async def require_live(self, call: ToolCall, tool: Tool, arguments: BaseModel) -> None:
+        """Check what has to hold in the machine this very moment, directly before a call with an effect.
+
+        Raises:
+            Refused: it does not hold; the message is the sentence to say.
+            Unavailable: it cannot be told whether it holds.
+        """
+        ...

@@ -1,0 +1,152 @@
+"""The gate at planning: nobody is asked to confirm what would be refused, and whoever is asked hears exactly what will happen.
+
+In: a plan, and for whom. Out: the plan with its questions, or Refused with the sentence to say. What is decided here is decided
+again when the step begins; here it only saves people a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from appliance.contracts.approval import Decision, Rule, Verdict
+from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Refused
+from appliance.contracts.plan import Plan, Step
+from appliance.contracts.planning import Asked
+from appliance.contracts.plant import Plant
+from appliance.contracts.ports import Wording
+from appliance.contracts.principal import AccessLevel
+from appliance.contracts.store import Ledger, Transaction
+from appliance.execution import writes
+from appliance.execution.asking import MODEL_SOURCE, PHRASE_SOURCE, PLAYBOOK_SOURCE, Need, Questions, has_placeholder
+from appliance.execution.interlocks import Interlocks
+from appliance.execution.rulebook import Case, Rulebook, level_of
+from appliance.execution.toolbox import Toolbox
+from appliance.store import approvals
+from appliance.store.approvals import Decided
+
+_OF_THE_MOMENT = (Rule.HARD_FLOOR, Rule.RATE, Rule.INTERLOCK)  # what a person's own sentence may meet, and hear
+
+
+@dataclass(frozen=True, slots=True)
+class PlanApproval:
+    """Looks at plans before they are stored."""
+
+    rules: Rulebook
+    interlocks: Interlocks
+    toolbox: Toolbox
+    plant: Plant
+    ledger: Ledger
+    wording: Wording
+    clock: Clock
+
+    async def prepare(self, plan: Plan, asked: Asked) -> Plan:
+        """See ``Approvals.prepare``."""
+        cases = self._cases(plan, asked)
+        acting = [case for case in cases.values() if case.changes_something]
+        verdicts = await self.ledger.transaction(lambda tx: self._judged(tx, plan, asked, cases)) if acting else self._pure(cases)
+        self._refuse(plan, asked, verdicts)
+        for step in plan.steps:
+            if step.id in cases and verdicts[step.id].decision is not Decision.DENY:
+                await self._require_live(plan, asked, step, cases[step.id])
+        return self._with_questions(plan, asked, cases, verdicts)
+
+    def with_questions(self, plan: Plan, asked: Asked) -> Plan:
+        """See ``Approvals.with_questions``."""
+        cases = self._cases(plan, asked)
+        verdicts = self._pure(cases)
+        self._refuse(plan, asked, verdicts)
+        return self._with_questions(plan, asked, cases, verdicts)
+
+    # cases ----------------------------------------------------------------------------------------------------------
+    def _cases(self, plan: Plan, asked: Asked) -> dict[str, Case]:
+        is_of_model = plan.source.startswith(MODEL_SOURCE)
+        known = [step for step in plan.steps if step.tool in self.toolbox.contracts]  # of others the plan's own check says so
+        return {step.id: self._case(step, asked, is_of_model) for step in known}
+
+    def _case(self, step: Step, asked: Asked, is_of_model: bool) -> Case:
+        contract = self.toolbox.contracts[step.tool]
+        return Case(
+            contract=contract,
+            level=self._level(step),
+            arguments={name: told for name, told in step.arguments.items() if not has_placeholder(told)},
+            principal=asked.principal,
+            language=asked.intent.language,
+            session_id=asked.session_id,
+            is_unattended=asked.is_unattended,
+            is_of_model=is_of_model,
+        )
+
+    def _level(self, step: Step) -> AccessLevel:
+        tool = self.toolbox.find(step.tool)
+        own = tool.contract.security.access_level
+        write = writes.write_of(step.tool, step.arguments)
+        if write is not None and not has_placeholder(write.key):
+            return max(own, self.rules.settings.level_of(write.key))
+        if not hasattr(tool, "level_of"):
+            return own
+        if has_placeholder(step.arguments):  # not known before the step runs: then it is asked for, and judged, as the highest
+            return AccessLevel.CRITICAL
+        return level_of(tool, self.toolbox.check_arguments(step.tool, step.arguments))
+
+    # verdicts -------------------------------------------------------------------------------------------------------
+    def _pure(self, cases: Mapping[str, Case]) -> dict[str, Verdict]:
+        return {name: self.rules.without_ledger(case) or self.rules.who_decides(case) for name, case in cases.items()}
+
+    def _judged(self, tx: Transaction, plan: Plan, asked: Asked, cases: Mapping[str, Case]) -> dict[str, Verdict]:
+        verdicts = {name: self.rules.judge(tx, case, may_ask=True) for name, case in cases.items()}
+        for name, verdict in verdicts.items():
+            if verdict.decision is Decision.DENY and not _is_told_anyway(asked):
+                self._note(tx, plan, asked, cases[name], verdict)
+        return verdicts
+
+    def _note(self, tx: Transaction, plan: Plan, asked: Asked, case: Case, verdict: Verdict) -> None:
+        is_own_sentence = plan.source.startswith(PHRASE_SOURCE) and asked.principal.is_person and not verdict.is_hidden
+        write = writes.write_of(case.contract.name, case.arguments)
+        decided = Decided(
+            "", asked.turn_id, asked.session_id, case.contract.name, self.rules.subject_of(case), verdict.decision, verdict.rule,
+            verdict.why, asked.principal, is_automatic=not (is_own_sentence and verdict.rule in _OF_THE_MOMENT),
+            is_hidden=verdict.is_hidden, facts={} if write is None else write.facts(self.plant),
+        )  # fmt: skip
+        approvals.note(tx, self.clock, decided)
+
+    def _refuse(self, plan: Plan, asked: Asked, verdicts: Mapping[str, Verdict]) -> None:
+        if _is_told_anyway(asked):
+            return
+        for step in plan.steps:
+            verdict = verdicts.get(step.id)
+            if verdict is not None and verdict.decision is Decision.DENY and not step.optional:
+                raise Refused(verdict.why, step=step.id, rule=str(verdict.rule))
+
+    async def _require_live(self, plan: Plan, asked: Asked, step: Step, case: Case) -> None:
+        write = writes.write_of(step.tool, step.arguments)
+        if write is None or has_placeholder(write.key) or _is_told_anyway(asked):
+            return
+        try:
+            await self.interlocks.require(write.key, case.language)
+        except Refused as refused:
+            verdict = Verdict(Decision.DENY, Rule.INTERLOCK, refused.message)
+            await self.ledger.transaction(lambda tx: self._note(tx, plan, asked, case, verdict))
+            if not step.optional:
+                raise
+
+    # questions ------------------------------------------------------------------------------------------------------
+    def _with_questions(self, plan: Plan, asked: Asked, cases: Mapping[str, Case], verdicts: Mapping[str, Verdict]) -> Plan:
+        needs: dict[str, Need] = {}
+        for step in plan.steps:
+            case = cases.get(step.id)
+            if case is None or verdicts[step.id].decision is Decision.DENY:
+                continue
+            if case.is_of_model and case.changes_something and has_placeholder(step.arguments):
+                raise Refused(self.wording.reply("not_stated", case.language), step=step.id)
+            if case.changes_something or verdicts[step.id].decision is Decision.ASK:
+                verdict = verdicts[step.id]
+                needs[step.id] = Need(verdict.decision is Decision.ASK, verdict.needs_code, case.level.word)
+        questions = Questions(self.plant, self.wording, self.toolbox.contracts, asked.intent.language)
+        return questions.put_into(plan, needs, all_after=not plan.source.startswith(PLAYBOOK_SOURCE))
+
+
+def _is_told_anyway(asked: Asked) -> bool:
+    """Whether it is the work of an alarm: people have to hear of it whatever may not be done about it."""
+    return not asked.principal.is_person and not asked.is_unattended

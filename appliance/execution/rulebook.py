@@ -1,0 +1,196 @@
+"""The rules of a site and the hard floor, asked in their one order about a call. See ``approvals`` for the order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from pydantic import BaseModel
+
+from appliance.contracts.approval import Decision, Rule, Verdict
+from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Refused
+from appliance.contracts.plant import Plant
+from appliance.contracts.ports import Wording
+from appliance.contracts.principal import AccessLevel, Principal
+from appliance.contracts.store import Transaction
+from appliance.contracts.tool import LevelledTool, ToolContract
+from appliance.execution import writes
+from appliance.execution.consent import QUESTION_TOOL
+from appliance.execution.settings import ApprovalSettings, CallRule, MostWrites, named
+from appliance.execution.toolbox import AnyTool
+from appliance.foundation.sentence import capital
+from appliance.store import approvals
+
+SUBJECT_FIELDS = ("key", "keys", "asset", "alarm", "topic")
+"""Arguments that say what a call is about."""
+
+_ALLOWED = Verdict(Decision.ALLOW, Rule.ALLOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A call that is to be decided. ``level`` is what it needs; ``arguments`` as far as they are known."""
+
+    contract: ToolContract
+    level: AccessLevel
+    arguments: Mapping[str, Any]
+    principal: Principal
+    language: str
+    session_id: str = ""
+    action_id: str = ""
+    is_unattended: bool = False
+    is_of_model: bool = False
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether it does more than read and speak."""
+        return self.contract.changes_something
+
+
+def level_of(tool: AnyTool, arguments: BaseModel) -> AccessLevel:
+    """Return the level a call needs: its tool's, or a higher one that its arguments ask for."""
+    own = tool.contract.security.access_level
+    return max(own, tool.level_of(arguments)) if _is_levelled(tool) else own
+
+
+def _is_levelled(tool: object) -> TypeGuard[LevelledTool]:
+    return hasattr(tool, "level_of")
+
+
+class Rulebook:
+    """Judges cases. Holds no state but settings."""
+
+    def __init__(self, settings: ApprovalSettings, plant: Plant, wording: Wording, clock: Clock) -> None:
+        self.settings = settings
+        self._plant = plant
+        self._wording = wording
+        self._clock = clock
+
+    def judge(self, tx: Transaction, case: Case, *, may_ask: bool = False) -> Verdict:
+        """Return the verdict on a case, before any consent is looked for. ``may_ask``: it is being planned, so a person can still
+        be asked, whose yes lets a session that the breaker stopped go on."""
+        return self.without_ledger(case) or self._with_ledger(tx, case, may_ask=may_ask) or self.who_decides(case)
+
+    def without_ledger(self, case: Case) -> Verdict | None:
+        """Return the denial of the hard floor or of a deny rule, None when there is none."""
+        return self._floor(case) or self._denied(case)
+
+    def who_decides(self, case: Case) -> Verdict:
+        """Return whether a call that nothing forbids is made, asked for, or not made since nobody is there to be asked."""
+        asks = self._has_to_ask(case) or (case.is_unattended and case.contract.name == QUESTION_TOOL)
+        if asks and case.is_unattended:
+            is_listed = self._rule_for(self.settings.approvals.unattended, case) is not None
+            if is_listed and not case.is_of_model and case.level < AccessLevel.CRITICAL:
+                return Verdict(Decision.ALLOW, Rule.UNATTENDED)
+            return Verdict(Decision.DENY, Rule.UNATTENDED, self._wording.reply("nobody_there", case.language))
+        return Verdict(Decision.ASK, Rule.ASK, needs_code=case.level >= AccessLevel.CRITICAL) if asks else _ALLOWED
+
+    def subject_of(self, case: Case) -> str:
+        """Return what a call is about, for its record; empty when that is nothing in particular."""
+        return next(iter(self.subjects_of(case.arguments)), "")
+
+    def subjects_of(self, arguments: Mapping[str, Any]) -> list[str]:
+        """Return all that a call is about: tags and alarms with their assets, assets, topics."""
+        return list(dict.fromkeys(self._subjects(arguments)))
+
+    # the order ------------------------------------------------------------------------------------------------------
+    def _floor(self, case: Case) -> Verdict | None:
+        own = case.contract.security.access_level
+        if own > case.principal.level:
+            why = f"there is no tool {case.contract.name}"  # the words for an unknown one
+            return Verdict(Decision.DENY, Rule.HARD_FLOOR, why, is_hidden=True)
+        write = writes.write_of(case.contract.name, case.arguments)
+        if write is not None and write.value is not None:
+            try:
+                writes.require_permitted(write, self._plant, self._wording, case.language)
+            except Refused as refused:
+                return Verdict(Decision.DENY, Rule.HARD_FLOOR, refused.message)
+        if case.level > case.principal.level:
+            return Verdict(Decision.DENY, Rule.HARD_FLOOR, self._wording.reply("needs_level", case.language))
+        return None
+
+    def _denied(self, case: Case) -> Verdict | None:
+        rule = self._rule_for(self.settings.approvals.deny, case)
+        if rule is None:
+            return None
+        why = named(rule.why, case.language) or self._wording.reply("not_permitted", case.language)
+        return Verdict(Decision.DENY, Rule.DENY, why)
+
+    def _with_ledger(self, tx: Transaction, case: Case, *, may_ask: bool) -> Verdict | None:
+        if not case.changes_something:
+            return None
+        lets_ask = may_ask and not case.is_unattended and self._has_to_ask(case)
+        if not lets_ask and approvals.denials_in_a_row(tx, case.session_id) >= approvals.BREAKS_AT:
+            return Verdict(Decision.DENY, Rule.BREAKER, self._wording.reply("breaker_open", case.language))
+        write = writes.write_of(case.contract.name, case.arguments)
+        for most in self._limits_of(write.key) if write is not None else ():
+            subject = self.subject_of(case)
+            done = approvals.writes_since(tx, self._clock, writes.WRITE_TOOL, subject, most.within_s, case.action_id)
+            if done >= most.count:
+                return Verdict(Decision.DENY, Rule.RATE, self._too_often(case, most))
+        return None
+
+    def _has_to_ask(self, case: Case) -> bool:
+        if case.level >= AccessLevel.CRITICAL and case.changes_something:
+            return True
+        if case.is_of_model and case.changes_something:
+            return True
+        if self._rule_for(self.settings.approvals.ask, case) is not None:
+            return True
+        return case.changes_something and self._rule_for(self.settings.approvals.allow, case) is None
+
+    def _too_often(self, case: Case, most: MostWrites) -> str:
+        key = str(case.arguments["key"])
+        asset = key if key not in self._plant.tag_by_key else self._plant.tag_by_key[key].asset
+        told = {"count": most.count, "within": {"value": round(most.within_s), "unit": "s", "decimals": 0}}
+        return capital(self._wording.reply("too_often", case.language, asset=asset, quantity=key, **told))
+
+    def _limits_of(self, key: str) -> list[MostWrites]:
+        return [rule.most for rule in self.settings.writes_of(key) if rule.most is not None]
+
+    # matching -------------------------------------------------------------------------------------------------------
+    def _rule_for(self, rules: list[CallRule], case: Case) -> CallRule | None:
+        return next((rule for rule in rules if self._applies(rule, case)), None)
+
+    def _applies(self, rule: CallRule, case: Case) -> bool:
+        return rule.matches(case.contract.name, self.subjects_of(case.arguments), case.principal.role)
+
+    def _subjects(self, arguments: Mapping[str, Any]) -> Iterator[str]:
+        for field in SUBJECT_FIELDS:
+            told = arguments.get(field)
+            for name in told if isinstance(told, list | tuple) else [told]:
+                if isinstance(name, str) and name:
+                    yield name
+                    if (tag := self._plant.tag_by_key.get(name)) is not None:
+                        yield tag.asset
+                    if (alarm := self._plant.alarm_by_id.get(name)) is not None:
+                        yield alarm.asset
+
+    # for people -----------------------------------------------------------------------------------------------------
+    def standing(self, case: Case) -> dict[str, Any]:
+        """Return what would become of a call, as far as that is known without making it, and by which rule."""
+        approving = self.settings.approvals
+        lists = {
+            Rule.DENY: approving.deny, Rule.UNATTENDED: approving.unattended, Rule.ASK: approving.ask, Rule.ALLOW: approving.allow
+        }  # fmt: skip
+        rules = [
+            {"rule": str(name), "about": rule.model_dump(exclude_defaults=True), "applies": self._applies(rule, case)}
+            for name, listed in lists.items()
+            for rule in listed
+        ]
+        verdict = self.without_ledger(case) or self.who_decides(case)
+        write = writes.write_of(case.contract.name, case.arguments)
+        limits: dict[str, Any] = {}
+        if write is not None and (tag := self._plant.tag_by_key.get(write.key)) is not None:
+            most = [each.model_dump() for each in self._limits_of(write.key)]
+            limits = {"writable": tag.writable, "low": tag.low, "high": tag.high, "unit": tag.unit, "most": most}
+            if not tag.writable:
+                why = capital(self._wording.reply("not_settable", case.language, asset=tag.asset, quantity=tag.key))
+                verdict = Verdict(Decision.DENY, Rule.HARD_FLOOR, why)
+        return {
+            "tool": case.contract.name, "subject": self.subject_of(case), "level": case.level.word,
+            "needs_code": verdict.needs_code, "outcome": str(verdict.decision), "rule": str(verdict.rule), "why": verdict.why,
+            "limits": limits, "rules": rules,
+        }  # fmt: skip

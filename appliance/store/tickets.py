@@ -1,0 +1,130 @@
+"""Tickets: one an action that failed for good, until a person, a later success or time closes it (T5).
+
+Operations (lane P2, records): ``ticket.opened``, ``ticket.resolved``, ``ticket.auto_resolved``, ``ticket.expired``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from appliance.contracts.clock import Clock, IdSource
+from appliance.contracts.errors import Refused
+from appliance.contracts.operation import OperationLane
+from appliance.contracts.store import Ledger, Transaction
+from appliance.contracts.ticket import Ticket, TicketStatus
+from appliance.store import operations
+from appliance.store.columns import json_text, to_json, to_utc, to_utc_or_none, utc_text
+
+OPEN = "SELECT * FROM ticket WHERE status = 'open' ORDER BY seq"
+"""Query of the open tickets, oldest first."""
+
+# Rows of actions are never removed or written again under another number, so the number tells which came later. The action itself
+# counts too: an unknown may have been settled as done.
+_WORKS_AGAIN = """SELECT later.state FROM action failed JOIN action later
+    ON later.rowid >= failed.rowid AND later.tool = failed.tool AND later.arguments = failed.arguments
+    WHERE failed.id = ? AND later.state IN ('done', 'failed', 'unknown') ORDER BY later.rowid DESC LIMIT 1"""
+_SEE = "`floorhand tickets list` shows those that are open."
+
+
+def open_in(
+    tx: Transaction,
+    clock: Clock,
+    ids: IdSource,
+    *,
+    turn_id: str,
+    action_id: str,
+    tool: str,
+    input: Mapping[str, Any],
+    error_code: str,
+    error: str,
+    state_hash: str,
+    told: Sequence[str],
+) -> Ticket:
+    """Insert the ticket of an action. The caller has made sure that it has none."""
+    ticket_id = ids.mint("tk")
+    tx.execute(
+        """INSERT INTO ticket (id, turn_id, action_id, tool, input, error_code, error, state_hash, status, told,
+                               opened_utc, opened_mono_ns, boot_id, clock_synced)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            ticket_id, turn_id, action_id, tool, json_text(input), error_code, error, state_hash, TicketStatus.OPEN,
+            " ".join(told), utc_text(clock.utc()), clock.monotonic_ns(), clock.boot_id, clock.is_synced,
+        ),
+    )  # fmt: skip
+    ticket = _loaded(tx, ticket_id)
+    facts = {"id": ticket_id, "turn_id": turn_id, "action_id": action_id, "tool": tool, "input": dict(input)}
+    facts |= {"error_code": error_code, "error": error, "state_hash": state_hash, "told": list(told)}
+    operations.append(tx, clock, OperationLane.P2, "ticket.opened", ticket_id, facts)
+    return ticket
+
+
+def of_action(tx: Transaction, action_id: str) -> Ticket | None:
+    """Return the ticket of an action, or None."""
+    row = tx.execute("SELECT * FROM ticket WHERE action_id = ?", (action_id,)).fetchone()
+    return None if row is None else to_ticket(row)
+
+
+def load(tx: Transaction, ticket_id: str) -> Ticket:
+    """Return one ticket.
+
+    Raises:
+        Refused: there is none of this id.
+    """
+    return _loaded(tx, ticket_id)
+
+
+def close(tx: Transaction, clock: Clock, ticket_id: str, status: TicketStatus, *, by: str, note: str) -> Ticket:
+    """Close an open ticket.
+
+    Raises:
+        Refused: there is no such ticket, or it is closed already.
+    """
+    known = _loaded(tx, ticket_id)
+    if known.status is not TicketStatus.OPEN:
+        raise Refused(f"the ticket {ticket_id} is {known.status.replace('_', ' ')} already", ticket=ticket_id, cure=_SEE)
+    tx.execute(
+        "UPDATE ticket SET status = ?, closed_utc = ?, closed_by = ?, note = ? WHERE id = ? AND status = 'open'",
+        (status, utc_text(clock.utc()), by, note, ticket_id),
+    )
+    facts = {"id": ticket_id, "turn_id": known.turn_id, "tool": known.tool, "by": by, "note": note}
+    operations.append(tx, clock, OperationLane.P2, f"ticket.{status}", ticket_id, facts)
+    return _loaded(tx, ticket_id)
+
+
+async def works_again(ledger: Ledger, ticket: Ticket) -> bool:
+    """Whether the same tool was called with the same arguments since, and did what it was to do the last time."""
+    rows = await ledger.fetch(_WORKS_AGAIN, (ticket.action_id,))
+    return bool(rows) and rows[0]["state"] == "done"
+
+
+def to_ticket(row: sqlite3.Row) -> Ticket:
+    """Read a row of ``ticket``."""
+    return Ticket(
+        id=row["id"],
+        seq=row["seq"],
+        turn_id=row["turn_id"],
+        action_id=row["action_id"],
+        tool=row["tool"],
+        input=to_json(row["input"]),
+        error_code=row["error_code"],
+        error=row["error"],
+        state_hash=row["state_hash"],
+        status=TicketStatus(row["status"]),
+        told=tuple(row["told"].split()),
+        opened_utc=to_utc(row["opened_utc"]),
+        opened_mono_ns=row["opened_mono_ns"],
+        boot_id=row["boot_id"],
+        clock_synced=bool(row["clock_synced"]),
+        closed_utc=to_utc_or_none(row["closed_utc"]),
+        closed_by=row["closed_by"],
+        note=row["note"],
+    )
+
+
+def _loaded(tx: Transaction, ticket_id: str) -> Ticket:
+    row = tx.execute("SELECT * FROM ticket WHERE id = ?", (ticket_id,)).fetchone()
+    if row is None:
+        raise Refused(f"there is no ticket {ticket_id}", ticket=ticket_id, cure=_SEE)
+    return to_ticket(row)

@@ -1,0 +1,125 @@
+"""``floorhand approvals`` as the shell sees it, over a real local API, gate and ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from appliance.cli import exit_codes
+from appliance.console.api import LocalApi
+from appliance.contracts.errors import Refused
+from appliance.execution.approval_desk import ApprovalDesk
+from tests.support.command_line import Run, command_line
+from tests.support.core import StandInCore
+from tests.support.gate import FAN, Gate, open_gate, plan_of, principal, rules, write_step
+
+pytestmark = pytest.mark.req("X2", "O2")
+
+ANA = principal()
+ROLES = {"visitor": "public", "operator": "operator", "engineer": "critical"}
+SITE = rules(
+    deny=[{"subjects": ["conveyor_3.*"], "roles": ["operator"], "why": {"en": "The engineer sets the conveyor."}}],
+    writes=[
+        {
+            "tags": [FAN], "access": "critical", "most": {"count": 4, "within_s": 60},
+            "interlocks": [{"require": "motor_3.temperature < 90", "why": {"en": "Motor 3 is too hot for that."}}],
+        }
+    ],
+)  # fmt: skip
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    return command_line(monkeypatch, tmp_path, capsys)
+
+
+@pytest.fixture
+async def gate(tmp_path: Path) -> AsyncIterator[Gate]:
+    async with open_gate(tmp_path, SITE) as gate:
+        bench = gate.bench
+        desk = ApprovalDesk(bench.database, gate.approvals, SITE, bench.clock, ROLES, "operator", "en")
+        api = LocalApi(StandInCore(), bench.database, dict, path=tmp_path / "run" / "api.sock", language="en", approval_acts=desk)
+        running = asyncio.create_task(api.run())
+        try:
+            async with asyncio.timeout(10):
+                await api.serving.wait()
+            yield gate
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_was_decided_is_listed(gate: Gate, run: Run) -> None:
+    assert (await run("approvals", "list"))[:2] == (0, "nothing was decided yet\n")
+    with pytest.raises(Refused):
+        await gate.ask("set the belt speed of conveyor three to one", ANA)
+    code, out, _ = await run("approvals", "list")
+    assert (code, "write_tag" in out, "conveyor_3.speed" in out, "The engineer sets the conveyor." in out) == (
+        0,
+        True,
+        True,
+        True,
+    )
+    code, out, _ = await run("approvals", "list", "--json", "--limit", "1")
+    (row,) = json.loads(out)
+    assert (row["decision"], row["rule"], row["by"], row["identified"], row["is_automatic"]) == (
+        "deny",
+        "deny",
+        "ana",
+        "token",
+        True,
+    )
+    assert row["facts"]["value"] == 1
+    code, out, _ = await run("approvals", "list", "--session", "se_0", "--json")
+    assert json.loads(out) == []
+
+
+async def test_the_rules_in_force_say_what_would_happen(gate: Gate, run: Run) -> None:
+    code, out, _ = await run("approvals", "rules", FAN, "--role", "engineer")
+    assert code == 0
+    assert out.splitlines()[0] == "asked in this order: hard_floor, deny, breaker, rate, unattended, ask, allow"
+    assert "Motor 3 is too hot for that." in out  # as it stands now
+    assert out.splitlines()[-1] == (
+        f"a write to {FAN} by engineer is asked for, and the yes has to bring the code that is read out"
+    )
+    code, out, _ = await run("approvals", "rules", FAN)
+    assert (
+        out.splitlines()[-1] == f"a write to {FAN} by operator is refused (hard_floor): That needs a person with critical access."
+    )
+    code, out, _ = await run("approvals", "rules", "conveyor_3.speed", "--json")
+    told = json.loads(out)
+    assert (told["outcome"], told["rule"], told["why"]) == ("deny", "deny", "The engineer sets the conveyor.")
+    assert [each["rule"] for each in told["rules"] if each["applies"]] == ["deny", "ask"]
+    code, out, _ = await run("approvals", "rules", "motor_3.temperature")
+    assert out.splitlines()[-1].endswith("is refused (hard_floor): The temperature of motor 3 cannot be set.")
+    code, out, _ = await run("approvals", "rules", "create_work_order")
+    assert out.splitlines()[-1] == "a call of create_work_order by operator is made without asking"
+    code, out, _ = await run("approvals", "rules", "create_work_order", "--role", "visitor")
+    assert "is refused (hard_floor)" in out
+    code, out, _ = await run("approvals", "rules")
+    assert (code, "motor_3.temperature < 90" in out, "conveyor_3.*" in out) == (0, True, True)
+    code, _, err = await run("approvals", "rules", "motor_9.speed")
+    assert (code, "neither a tool nor a tag" in err, "floorhand tags list" in err) == (exit_codes.PROBLEM, True, True)
+    code, _, err = await run("approvals", "rules", FAN, "--role", "boss")
+    assert (code, "there is no role boss" in err, "engineer" in err) == (exit_codes.PROBLEM, True, True)
+
+
+async def test_a_session_that_was_stopped_goes_on_when_a_person_says_so(gate: Gate, run: Run) -> None:
+    boss = principal("critical")
+    for _ in range(3):
+        with pytest.raises(Refused):
+            await gate.planned(plan_of(write_step(500), source="model:a/b"), boss)
+    session = (await gate.bench.one("SELECT DISTINCT session_id AS id FROM approval"))["id"]
+    code, out, _ = await run("approvals", "reset", session)
+    assert (code, out) == (0, f"{session} goes on; calls that were refused in a row: 3\n")
+    code, out, _ = await run("approvals", "reset", session)
+    assert (code, out) == (exit_codes.PROBLEM, f"nothing was refused in {session} since the last yes\n")
+    row = (await gate.bench.rows("SELECT decision, who FROM approval ORDER BY seq DESC LIMIT 1"))[0]
+    assert (row["decision"], json.loads(row["who"])["by"]) == ("reset", getpass.getuser())
+    code, _, err = await run("approvals", "reset", "se_nobody")
+    assert (code, "there is no session se_nobody" in err) == (exit_codes.PROBLEM, True)
