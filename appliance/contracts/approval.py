@@ -34,8 +34,8 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``why`` is fit to be spoken; empty when the call may be made. ``needs_code``: the yes has to come with the code that was read
-    out.
+    """``why`` is fit to be spoken; empty when the call may be made. ``needs_code``: the yes has to come with the code that was
+    read out.
 
     ``is_hidden``: the caller must not learn that the tool exists: it is refused with the words for an unknown one (T3).
     """

@@ -257,7 +257,7 @@ def test_every_shipped_tool_has_true_contracts() -> None:
         )
     )  # fmt: skip
     assert {name for name, contract in box.contracts.items() if contract.has_effect} == {"write_tag", "write_report"}
-    held = {"create_work_order", "update_work_order", "notify"}  # besides what has an effect; reading, telling, asking go on (R10)
+    held = {"create_work_order", "update_work_order", "notify"}  # besides what has an effect; all else goes on (R10)
     assert {name for name, contract in box.contracts.items() if contract.is_held} == held
     folder = Path(shipped.__file__).parent / "tools"
     assert set(box.names) == {file.stem for file in folder.glob("*.py")} - {"__init__"}, "one file a tool, each shipped"
