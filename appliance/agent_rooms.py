@@ -26,7 +26,7 @@ from appliance.execution.third_party import ThirdParty, build_toolbox
 from appliance.execution.tools.notify import Receivers
 from appliance.execution.tools.read_vitals import ReadNow
 from appliance.execution.warden import Warden
-from appliance.foundation.supervisor import Degraded
+from appliance.foundation.supervisor import Degraded, Faults
 from appliance.memory.memory import Memory
 from appliance.planning.context import Contexts
 from appliance.planning.examples import ExamplePlanner
@@ -102,6 +102,7 @@ class AgentRooms:
         self.found = found or ThirdParty()
         self.toolbox = build_toolbox(shipped, self.found, ToolPorts(bus, plant, wording, clock), warden, degraded)
         self.approvals = Approvals(rules, self.toolbox, plant, bus, ledger, wording, clock)
+        self.faults = Faults(degraded)
         bounds_s = {name: contract.sla.max_execution_time_ms / 1000 for name, contract in self.toolbox.contracts.items()}
         self.planner = Planner(phrasebook, playbooks, plant, bounds_s)
         knowledge = FrozenKnowledge(ledger, clock, playbooks, plant.site)
@@ -113,7 +114,7 @@ class AgentRooms:
         )
         self.runner = Runner(
             ledger, self.toolbox, clock, ids, epoch, wording, approvals=self.approvals, escalator=escalator, spill=spill,
-            delivered=delivered, progress=progress, settle_waits=settle_waits, retry_waits=retry_waits,
+            faults=self.faults, delivered=delivered, progress=progress, settle_waits=settle_waits, retry_waits=retry_waits,
         )  # fmt: skip
 
     @property

@@ -184,6 +184,7 @@ class Appliance:
             availability=self.availability,
             clock=clock,
             ids=ids,
+            faults=agent.faults,
         )
         self.progress = Progress(clock, lambda: self.conductor.running_turns == 0)
         self.conductor = Conductor(

@@ -11,7 +11,7 @@ Interjections ("stop that", "what are you doing") are led beside all this, past 
 
 Parts of the conductor have files of their own: ``alarm_turns`` (which alarms get a turn), ``turn_planning`` (a plan and its
 guards), ``joining`` (what is added to a running turn), ``bells`` (how a running turn hears of a stop), ``lanes`` (and draining),
-``unanswered`` (questions that end), ``words``.
+``unanswered`` (questions that end), ``failed_turns`` (what broke), ``words``.
 
 After a crash nothing here needs to know: ``admission.recovery`` admits a successor for every turn that was under way, and
 ``_go_on_with`` goes on where the ledger says it stopped.
@@ -33,12 +33,10 @@ from appliance.contracts import lane as lane_names
 from appliance.contracts.admission import (
     Admission,
     AdmissionStatus,
-    Door,
     Outcome,
     RequestKind,
 )
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.delivery import PRIORITY_ANSWER
 from appliance.contracts.effect import Confirmation
 from appliance.contracts.errors import FloorhandError, OwnedElsewhere, Refused, Unavailable
 from appliance.contracts.interrupt import Cause
@@ -54,7 +52,9 @@ from appliance.execution.stretch import RunOutcome
 from appliance.execution.toolbox import Toolbox
 from appliance.execution.turn_signal import TurnSignal
 from appliance.execution.urgency import urgency_of
+from appliance.failed_turns import FailedTurns
 from appliance.foundation.log import current_turn
+from appliance.foundation.supervisor import Faults
 from appliance.joining import Joining, heard
 from appliance.lanes import Lanes
 from appliance.planning.phrases import Phrasebook
@@ -91,6 +91,7 @@ class Rooms:
     availability: Availability
     clock: Clock
     ids: IdSource
+    faults: Faults
 
 
 class Conductor:
@@ -115,6 +116,7 @@ class Conductor:
             rooms.ledger, rooms.turns, rooms.alarms, rooms.planners, rooms.gate, rooms.toolbox, rooms.availability, self._words
         )
         self._joining = Joining(rooms.ledger, rooms.turns, rooms.phrasebook, self._planning, self._words, rooms.clock)
+        self._failed = FailedTurns(rooms.ledger, rooms.turns, self._words, language, delivered)
         self._room_for = {False: asyncio.Semaphore(sessions), True: asyncio.Semaphore(_INTERJECTIONS_AT_ONCE)}
         self.bells = Bells(rooms.ledger)
         """Service; its ``notify`` is to be called after each commit of the ledger."""
@@ -176,16 +178,19 @@ class Conductor:
         return admission.kind is RequestKind.UTTERANCE
 
     async def _lead(self, admission: Admission, room_for: asyncio.Semaphore) -> None:
-        """Lead an admission to its terminal record, whatever breaks on the way, and free its lane.
+        """Lead an admission to its terminal record, whatever breaks on the way, and free its lane. A fault in the program costs
+        the turn that met it: nothing of it is resumed.
 
         Raises:
             OwnedElsewhere: another process took the ledger over; this one must end.
+            FloorhandError: not even that it failed could be recorded: what is broken is no turn's.
         """
         failure: FloorhandError | None = None
         try:
             while True:
                 try:
-                    await (self._go_on(admission) if failure is None else self._fail(admission, failure))
+                    leading = self._go_on(admission) if failure is None else self._failed.end(admission, failure)
+                    await self._rooms.faults.contained(leading)
                     return
                 except OwnedElsewhere:
                     raise
@@ -228,23 +233,6 @@ class Conductor:
         known = (await self._rooms.ledger.fetch(admissions.STATE_OF, (admission.id,)))[0]
         if known["status"] != AdmissionStatus.TERMINAL:
             await self._rooms.turns.close_admission(admission, Outcome.DONE)
-
-    async def _fail(self, admission: Admission, error: FloorhandError) -> None:
-        """Leave a terminal record when a turn broke outside its plan, and say once that it did."""
-        rooms = self._rooms
-        known = (await rooms.ledger.fetch(admissions.STATE_OF, (admission.id,)))[0]
-        if known["status"] == AdmissionStatus.TERMINAL:
-            return
-        turn = await rooms.turns.load(known["turn_id"]) if known["turn_id"] else None
-        language = turn.language if turn else str(admission.payload.get("language", self._language))
-        spoken = PRIORITY_ANSWER if admission.door is Door.VOICE else admission.priority
-        urgency = urgency_of(turn.context, is_first=True) if turn else spoken
-        also = self._words.saying("tool_failed", turn, language, urgency, why=error.message)
-        if turn is not None and turn.state in turns.ACTIVE:
-            await rooms.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=error.message, also=also)
-        else:
-            await rooms.turns.close_admission(admission, Outcome.FAILED, also=also)
-        self._delivered()
 
     # speech and typing ----------------------------------------------------------------------------------------------
     async def _utterance(self, admission: Admission) -> None:

@@ -95,7 +95,10 @@ class ConfiguredAgent:
     @property
     def facts(self) -> dict[str, Callable[[], Any]]:
         """What status shows of it."""
-        return {"language_models": lambda: [] if self.model is None else self.model.facts()}
+        return {
+            "language_models": lambda: [] if self.model is None else self.model.facts(),
+            "turn_faults": lambda: self.rooms.faults.count,
+        }
 
     def acts(self, keys: KeyRing) -> dict[str, Any]:
         """Return what people may ask, by the name of the local API's parameter."""

@@ -67,7 +67,7 @@ class Joining:
         try:
             intent = self.phrasebook.understand(text, language)
         except Malformed as error:  # a language without phrases
-            return await self._beside(turn, admission, "refused", why=error.message)
+            return await self._beside(turn, admission, "refused", why=self.words.why_unplanned(error, language))
         if intent is None:
             return await self._beside(turn, admission, "not_understood")
         if intent.name in _ANSWERS or asker_of(admission.payload) != asker_of(turn.context):
@@ -79,7 +79,7 @@ class Joining:
         except (OwnedElsewhere, StateViolationError):
             raise
         except (Refused, Malformed) as error:
-            return await self._beside(turn, admission, "refused", why=error.message)
+            return await self._beside(turn, admission, "refused", why=self.words.why_unplanned(error, language))
 
     async def _changed(self, turn: Turn, admission: Admission, intent: Intent) -> Turn:
         account = heard(admission, intent.name, self.clock, self.clock.monotonic_ns())

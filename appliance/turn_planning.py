@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 from appliance.alarm_turns import AlarmTurns
 from appliance.contracts.admission import Admission, Outcome
 from appliance.contracts.errors import Malformed, OwnedElsewhere, Refused, StateViolationError
-from appliance.contracts.plan import Action, Intent, Plan
-from appliance.contracts.planning import Asked, PlanGate, PlanMaker
+from appliance.contracts.plan import Action, Intent, Plan, Step
+from appliance.contracts.planning import Asked, PlanGate, PlanMaker, needed_by
 from appliance.contracts.principal import UNATTENDED, principal_of
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnEvent
@@ -60,7 +60,7 @@ class TurnPlanning:
 
     async def plan(self, turn: Turn, admission: Admission, signal: TurnSignal) -> Turn | None:
         """Plan a turn and store what is done next; a turn that cannot be planned is ended, and it is said why."""
-        why = ""
+        why: Refused | Malformed = Refused("")
         for _ in range(_TRIES):
             try:
                 made = await _unless_rung(self._make(turn), signal)
@@ -70,16 +70,17 @@ class TurnPlanning:
             except OwnedElsewhere:
                 raise
             except Refused as error:  # understood, and it will not be done: making the same plan again changes nothing
-                return await self._give_up(turn, admission, error.message)
+                return await self._give_up(turn, admission, error)
             except Malformed as error:
-                why = await self._rejected(turn, error.message)
+                why = error
+                await self._rejected(turn, error.message)
                 continue
             try:
                 planned = await self.turns.plan(turn, plan, also)
             except (OwnedElsewhere, StateViolationError):
                 raise
             except Refused as error:  # the rejection is on disk already
-                why = error.message
+                why = error
                 continue
             if also is not None:
                 self.alarms.announced()
@@ -94,9 +95,14 @@ class TurnPlanning:
             Malformed: no such intent, a language without phrases, or a plan that is none.
         """
         asked = self._asked(intent, turn, await self._surroundings(intent), earlier)
-        plan = await self.planners.plan(asked)
+        try:
+            plan = await self.planners.plan(asked)
+        except Refused as refused:  # whoever may not do it does not learn why it could not be done either
+            await self.gate.require_visible([Step(name, name, {}) for name in needed_by(refused)], asked)
+            raise
         if plan is None:
             raise Malformed(f"no planner has a plan for {intent.name!r}", intent=intent.name)
+        await self.gate.require_visible((step for step in plan.steps if not step.optional), asked)
         if self._is_held(plan) and (hold := await self._hold()):
             raise Refused(Sentences(self.words.wording, intent.language).on_hold(hold))
         self.require_ready(plan)
@@ -117,7 +123,8 @@ class TurnPlanning:
         except (Refused, Malformed) as error:  # what was done is done; why it does not go on is said
             log.warning("plan.not_continued", extra={"why": error.message})
             urgency = urgency_of(turn.context, is_first=False)
-            await self.ledger.transaction(self.words.saying("refused", turn, turn.language, urgency, why=error.message))
+            said = self.words.why_unplanned(error, turn.language)
+            await self.ledger.transaction(self.words.saying("refused", turn, turn.language, urgency, why=said))
             return None
 
     def require_ready(self, plan: Plan) -> None:
@@ -130,7 +137,8 @@ class TurnPlanning:
         missing = self.toolbox.not_ready(dict.fromkeys(step.tool for step in plan.steps if not step.optional))
         if missing:
             told = ", ".join(f"{name} is not ready: {why}" for name, why in missing.items())
-            raise Malformed(told, tools=list(missing))
+            first, why = next(iter(missing.items()))
+            raise Malformed(told, tools=list(missing)).worded("tool_not_ready", tool=first, why=why.rstrip(" ."))
 
     async def _make(self, turn: Turn) -> tuple[Plan, Also | None]:
         """Ask planning for the turn's plan, and what is to be written with it. All it reads is on disk: it can be asked again."""
@@ -183,15 +191,14 @@ class TurnPlanning:
         rows = await self.ledger.fetch(holds.IN_FORCE)
         return {name: rows[0][name] for name in ("source", "by", "reason")} if rows else None
 
-    async def _rejected(self, turn: Turn, why: str) -> str:
+    async def _rejected(self, turn: Turn, why: str) -> None:
         log.warning("plan.rejected", extra={"why": why})
         await self.turns.move(turn.id, TurnEvent.PLAN_REJECTED, reason=why)
-        return why
 
-    async def _give_up(self, turn: Turn, admission: Admission, why: str) -> Turn:
+    async def _give_up(self, turn: Turn, admission: Admission, why: Refused | Malformed) -> Turn:
         urgency = urgency_of(turn.context, is_first=True)
-        also = self.words.saying("refused", turn, turn.language, urgency, why=why)
-        return await self.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.REFUSED, reason=why, also=also)
+        also = self.words.saying("refused", turn, turn.language, urgency, why=self.words.why_unplanned(why, turn.language))
+        return await self.turns.end(turn.id, TurnEvent.FAILED, admission.id, Outcome.REFUSED, reason=why.message, also=also)
 
 
 def _intent_of(turn: Turn) -> Intent:

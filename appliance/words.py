@@ -8,14 +8,17 @@ from typing import Any
 
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.effect import Effect
-from appliance.contracts.errors import Malformed
+from appliance.contracts.errors import FloorhandError, Malformed
 from appliance.contracts.ports import Wording
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn
 from appliance.execution.sentences import Sentences
 from appliance.execution.untold import untold
 from appliance.execution.urgency import urgency_of
+from appliance.foundation.untrusted import clean
 from appliance.store import actions, deliveries
+
+_LONGEST_FAULT = 160  # characters of what is wrong with a plan; the turn has all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,20 @@ class Words:
             deliveries.queue(tx, self.clock, self.ids, turn_id=turn_id, language=language, text=text, priority=priority)
 
         return queue
+
+    def why(self, error: FloorhandError, language: str) -> str:
+        """Return the reason that ended a turn outside its plan, as a sentence."""
+        return self._why(error, language, "turn_broke")
+
+    def why_unplanned(self, error: FloorhandError, language: str) -> str:
+        """Return why there is no plan, as a sentence. A refusal without a reply of its own was worded where it was made."""
+        return self._why(error, language, "plan_wrong" if isinstance(error, Malformed) else "")
+
+    def _why(self, error: FloorhandError, language: str, otherwise: str) -> str:
+        """``otherwise`` is the reply when the error names none: its message is for records and may be no sentence of ours."""
+        if otherwise and not error.reply:
+            error.worded(otherwise, why=clean(error.message, _LONGEST_FAULT).rstrip(" ."))
+        return Sentences(self.wording, language).why(error)
 
     def text(self, reply: str, language: str, **values: str) -> tuple[str, str]:
         """Return a reply and its language: the appliance's own if ``language`` has no phrases, as that is better than nothing."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -20,7 +21,11 @@ from appliance.contracts.ports import Wording
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.delivery.phrasing import Phrasing
+from appliance.execution.approvals import Approvals
+from appliance.execution.escalation import Escalation
 from appliance.execution.runner import Runner
+from appliance.execution.settings import ApprovalRules, ApprovalSettings
+from appliance.execution.spill import Spill
 from appliance.execution.toolbox import AnyTool, Toolbox
 from appliance.foundation.id_source import SystemIds
 from appliance.foundation.system_clock import SystemClock
@@ -30,10 +35,12 @@ from appliance.store import operations
 from appliance.store.database import Database
 from bench.plants import gateway_plant
 from demo.site import CONFIG
-from tests.support.runner_ports import runner_ports
 
 LANGUAGE = "en"
+_ORIGIN = "bench"
 _SESSIONS = 1_000_000  # the appliance's own limit is for its users; here more are opened on purpose
+_RULES = ApprovalSettings(ApprovalRules.model_validate({"allow": ["*"], "ask": []}))
+"""A site that lets every call be made: each is decided about and noted, and nobody has to be there to say yes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +56,15 @@ class DurableCore:
     wording: Wording
 
     def runner(self, tools: Sequence[AnyTool], ledger: Ledger | None = None) -> Runner:
-        """Return a runner of ``tools``, on another ``ledger`` than the core's own if one is given."""
-        ports = runner_ports(self.database.path.parent, self.clock)
-        epoch = self.recovered.ownership.epoch
-        return Runner(ledger or self.database, Toolbox(tools), self.clock, self.ids, epoch, self.wording, **ports)
+        """Return a runner of ``tools`` behind the approvals, on another ``ledger`` than the core's own if one is given."""
+        ledger, toolbox = ledger or self.database, Toolbox(tools)
+        no_field: Any = None  # none of the tools writes a tag, so nothing of the field is read
+        return Runner(
+            ledger, toolbox, self.clock, self.ids, self.recovered.ownership.epoch, self.wording,
+            approvals=Approvals(_RULES, toolbox, _plant(), no_field, ledger, self.wording, self.clock),
+            escalator=Escalation(self.clock, self.ids, self.wording, takers=(), origin=_ORIGIN, language=LANGUAGE),
+            spill=Spill(self.database.path.parent / "spill", self.clock),
+        )  # fmt: skip
 
     async def admit(self, key: str, lane: str) -> Admission:
         """Admit a sentence under a duplicate key of its own."""
@@ -78,7 +90,7 @@ async def durable_core(folder: Path) -> AsyncIterator[DurableCore]:
     ids = SystemIds(clock)
     database = await Database.open(folder / "ledger.sqlite", clock)
     try:
-        await database.transaction(lambda tx: operations.set_origin(tx, clock, "bench"))
+        await database.transaction(lambda tx: operations.set_origin(tx, clock, _ORIGIN))
         recovered = await take_over(database, clock, ids, ids.mint("in"), os.getpid())
         database.own(recovered.ownership.epoch)
         turns = Turns(database, clock, ids, recovered.ownership.epoch, SessionSettings())
@@ -90,4 +102,8 @@ async def durable_core(folder: Path) -> AsyncIterator[DurableCore]:
 def _wording() -> Phrasing:
     """Return the shipped sentences of the bench's language, on a made-up plant."""
     phrases = yaml.safe_load((CONFIG / "phrases" / f"{LANGUAGE}.yaml").read_text("utf-8"))
-    return Phrasing({LANGUAGE: phrases["replies"]}, Plant.model_validate(gateway_plant(1, 502)))
+    return Phrasing({LANGUAGE: phrases["replies"]}, _plant())
+
+
+def _plant() -> Plant:
+    return Plant.model_validate(gateway_plant(1, 502))

@@ -135,7 +135,7 @@ class Core:
             ledger=ledger, queue=self.queue, turns=self.turns, alarms=alarm_turns, questions=Questions(ledger, clock),
             phrasebook=site.phrasebook, planner=agent.planner, planners=agent.planners, gate=agent.approvals,
             toolbox=agent.toolbox, runner=self.runner, wording=site.wording,
-            availability=availability, clock=clock, ids=ids,
+            availability=availability, clock=clock, ids=ids, faults=agent.faults,
         )  # fmt: skip
         self.conductor = Conductor(
             rooms, language=LANGUAGE, sessions=_SESSIONS, delivered=self.dispatcher.notify, beat=lambda: None,

@@ -9,6 +9,7 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus
 from appliance.contracts.reading import Reading, Value, WriteReceipt
+from appliance.contracts.refusals import not_settable
 from appliance.contracts.tag import MQTT_LINK
 
 
@@ -24,7 +25,8 @@ class FieldRouter(FieldBus):
     """Sends each tag to where it lives; a key nobody knows goes to ``wired``, which says so."""
 
     def __init__(self, plant: Plant, wired: FieldBus, published: Published) -> None:
-        self._published_keys = frozenset(tag.key for tag in plant.tags if tag.link == MQTT_LINK)
+        self._published_tags = {tag.key: tag for tag in plant.tags if tag.link == MQTT_LINK}
+        self._published_keys = self._published_tags.keys()
         self._wired = wired
         self._published = published
 
@@ -38,7 +40,7 @@ class FieldRouter(FieldBus):
     async def write(self, key: str, value: Value) -> WriteReceipt:
         """Write one tag of a Modbus link. See ``FieldBus.write``."""
         if key in self._published_keys:
-            raise Refused(f"{key} is published by a gateway and cannot be written", tag=key)
+            raise not_settable(self._published_tags[key], f"{key} is published by a gateway and cannot be written")
         return await self._wired.write(key, value)
 
     async def probe(self, key: str) -> Mapping[str, Any]:

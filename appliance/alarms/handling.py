@@ -93,5 +93,5 @@ class AlarmHandling:
                 state=str(alarm.state),
                 revision=alarm.revision,
                 cure="Look at it again, then decide.",
-            )
+            ).worded("alarm_changed")
         return alarm

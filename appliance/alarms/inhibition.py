@@ -61,7 +61,8 @@ class Inhibitions:
         self._known(alarm_id)
         longest_s = self._settings.shelve_longest_s
         if for_s > longest_s:
-            raise Refused(f"an alarm may be shelved for {longest_s / 60:g} minutes at most", alarm=alarm_id)
+            refused = Refused(f"an alarm may be shelved for {longest_s / 60:g} minutes at most", alarm=alarm_id)
+            raise refused.worded("shelve_too_long", longest={"value": longest_s, "unit": "s"})
         return inhibitions.begin(tx, self._clock, alarm_id, Inhibition.SHELVED, by=by, reason=reason, for_s=for_s)
 
     def take_out_in(self, tx: Transaction, alarm_id: str, *, by: str, reason: str) -> Held:
@@ -81,7 +82,8 @@ class Inhibitions:
             Refused: it does not hold.
         """
         if not inhibitions.end(tx, self._clock, alarm_id, kind, by=by):
-            raise Refused(f"{alarm_id} is not {kind.replace('_', ' ')}", alarm=alarm_id)
+            refused = Refused(f"{alarm_id} is not {kind.replace('_', ' ')}", alarm=alarm_id)
+            raise refused.worded("alarm_not_shelved") if kind is Inhibition.SHELVED else refused
         return self._release(tx, alarm_id)
 
     async def shelve(self, alarm_id: str, for_s: float, *, by: str, reason: str) -> Held:
@@ -194,4 +196,5 @@ class Inhibitions:
     def _known(self, alarm_id: str) -> None:
         if alarm_id not in self._plant.alarm_by_id:
             cure = "`floorhand alarms defined` shows those there are."
-            raise Refused(f"the plant model has no alarm {alarm_id}", alarm=alarm_id, cure=cure)
+            refused = Refused(f"the plant model has no alarm {alarm_id}", alarm=alarm_id, cure=cure)
+            raise refused.worded("no_such_alarm")

@@ -31,6 +31,16 @@ class Approver(Protocol):
         Never raises for a denial."""
         ...
 
+    def lapsed(self, tx: Transaction, turn: Turn, asking: Action, target: Action) -> str:
+        """Return why a person's yes to ``asking`` lets ``target``, which has not begun, no longer be done, as a sentence to say,
+        and note that it is denied; empty while the yes counts."""
+        ...
+
+    async def decide_nested(self, call: ToolCall, tool: Tool, arguments: BaseModel) -> Verdict:
+        """Return what becomes of a call that a tool makes of another one, which only reads, while it is called itself. Nobody can
+        be asked within a call: what would have to be is denied. Never raises for a denial."""
+        ...
+
     async def require_live(self, call: ToolCall, tool: Tool, arguments: BaseModel) -> None:
         """Check what has to hold in the machine this very moment, directly before a call with an effect.
 

@@ -52,7 +52,7 @@ class Confirmation:
 
     ``asked_after_seq`` is the newest admission when it was asked: no answer up to that one can be to it. ``code`` are the digits
     that have to be read back with a yes (empty: none), ``code_read_by`` the admission of the answer in which they were;
-    ``answered_who`` is the principal of whoever answered.
+    ``answered_who`` is the principal of whoever answered, whose answer came at ``answered_mono_ns`` of ``answered_boot_id``.
     """
 
     id: str
@@ -70,3 +70,5 @@ class Confirmation:
     wrong_codes: int = 0
     code_read_by: str | None = None
     answered_who: Mapping[str, Any] | None = None
+    answered_mono_ns: int | None = None
+    answered_boot_id: str | None = None

@@ -15,11 +15,15 @@ FloorhandError
 │   └── CycleDetected           tool dependencies form a cycle
 ├── Unavailable        try again after ``retry_after_s``
 │   └── StorageFullError        no room left on the data partition
+├── Fault              a mistake in a program: what was under way has failed; the log has its traceback
 ├── Uncertain          a field write may have happened: read back, never resend
 └── Corrupt            stop and set the damaged thing aside
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
 
 
 class FloorhandError(Exception):
@@ -36,6 +40,22 @@ class FloorhandError(Exception):
         self.message = message
         self.facts = facts
         self.cure = str(facts.get("cure") or self.usual_cure)
+
+    def worded(self, reply: str, **words: object) -> Self:
+        """Name the reply that says this to people in their language, with its values. A driver knows no phrases: it names one."""
+        self.facts |= {"reply": reply, "words": words}
+        return self
+
+    @property
+    def reply(self) -> str:
+        """The name :meth:`worded` gave, empty when only the message says it."""
+        return str(self.facts.get("reply") or "")
+
+    @property
+    def words(self) -> Mapping[str, Any]:
+        """The values :meth:`worded` gave."""
+        words = self.facts.get("words")
+        return words if isinstance(words, Mapping) else {}
 
 
 class Refused(FloorhandError):
@@ -148,6 +168,22 @@ class StorageFullError(Unavailable):
 
     code = "storage_full"
     usual_cure = "Free space on the data partition; trying again alone changes nothing."
+
+
+class Fault(FloorhandError):
+    """Something broke that no error of the contracts describes: a mistake in our own program, or in a tool's.
+
+    ``why`` names it in one line; it may have happened at any point of what was under way.
+    """
+
+    code = "fault"
+    usual_cure = "The log has all of it; please report it. Trying again alone changes nothing."
+
+    def __init__(self, why: str, **facts: object) -> None:
+        super().__init__(f"a fault of mine, the log has it: {why}", **facts)
+        self.why = why
+        self.is_counted = False
+        self.worded("own_fault")
 
 
 class Uncertain(FloorhandError):

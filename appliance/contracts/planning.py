@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from appliance.contracts.plan import Action, Intent, Plan
+from appliance.contracts.errors import Refused
+from appliance.contracts.plan import Action, Intent, Plan, Step
 from appliance.contracts.principal import NOBODY, Principal
 from appliance.contracts.tool import ToolContract
 
@@ -30,6 +31,20 @@ class Asked:
     earlier: tuple[Action, ...] = ()
 
 
+_NEEDED = "needed"
+
+
+def needing(refused: Refused, tools: Sequence[str]) -> None:
+    """Name in a planner's refusal the tools without which it could not be done anyway."""
+    refused.facts[_NEEDED] = tuple(tools)
+
+
+def needed_by(refused: Refused) -> tuple[str, ...]:
+    """Return the tools that :func:`needing` named."""
+    tools = refused.facts.get(_NEEDED)
+    return tools if isinstance(tools, tuple) else ()
+
+
 class PlanMaker(Protocol):
     """A way to plans."""
 
@@ -37,7 +52,8 @@ class PlanMaker(Protocol):
         """Return the plan, or None when this planner has nothing to say to it and the next is to be asked. Nothing is done yet.
 
         Raises:
-            Refused: understood, and it will not be done; the message is the sentence to say. No other planner is asked.
+            Refused: understood, and it will not be done; the message is the sentence to say. No other planner is asked. It
+                may name the tools that doing it would have needed (:func:`needing`).
             Malformed: the plan it made is none.
         """
         ...
@@ -45,6 +61,14 @@ class PlanMaker(Protocol):
 
 class PlanGate(Protocol):
     """Looks at a plan before it is stored, so that nobody is asked to confirm what would be refused (X2)."""
+
+    async def require_visible(self, steps: Iterable[Step], asked: Asked) -> None:
+        """Note and refuse what needs a tool above the asker's level, before anything is told of what it is about (T3).
+
+        Raises:
+            Refused: in the words for a tool that is not there.
+        """
+        ...
 
     async def prepare(self, plan: Plan, asked: Asked) -> Plan:
         """Return the plan with a question before each step that needs a person's yes and has none.

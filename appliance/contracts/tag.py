@@ -170,6 +170,10 @@ class Tag(BaseModel):
             "bit is for a bool in a register": self.bit is not None and (in_bits or self.type is not DataType.BOOL),
             "length is for a string": self.length != 1 and self.type is not DataType.STRING,
             "scale and offset must be finite, scale not 0": not (isfinite(self.scale) and isfinite(self.offset) and self.scale),
+            "low and high must be finite": any(limit is not None and not isfinite(limit) for limit in (self.low, self.high)),
+            "low and high are for numbers; what names or flags allow is all that they declare": self.writable
+            and bool(self.names or self.flags)
+            and (self.low is not None or self.high is not None),
             "low must not be above high": self.low is not None and self.high is not None and not self.low <= self.high,
             "clamp must be two finite numbers, the lower first": self.clamp is not None
             and not (all(map(isfinite, self.clamp)) and self.clamp[0] <= self.clamp[1]),

@@ -137,13 +137,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """Structured outcome. On failure ``error_code`` and ``error`` say why, in words fit to be spoken."""
+    """Structured outcome. On failure ``error_code`` and ``error`` say why; ``reply`` and ``words`` (plain JSON) name the sentence
+    of the phrase files that says so in the language of the turn, if there is one."""
 
     ok: bool
     value: Mapping[str, Any]
     disposition: EffectDisposition
     error_code: str = ""
     error: str = ""
+    reply: str = ""
+    words: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Tool(Protocol):

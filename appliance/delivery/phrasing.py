@@ -36,6 +36,7 @@ class Phrasing:
         self._replies = replies
         self._names: dict[str, Mapping[str, Sequence[str]]] = {tag.key: tag.spoken for tag in plant.tags}
         self._names |= {asset.id: asset.spoken for asset in plant.assets}
+        self._bare = {key: key.rpartition(".")[2].replace("_", " ") for key in self._names}  # of what has no spoken name
 
     def spoken(self, value: Any, language: str) -> str:
         """Say a value: text, number, truth, quantity, list, or the key of a tag or asset.
@@ -79,7 +80,7 @@ class Phrasing:
 
     def _named(self, text: str, language: str) -> str:
         names = self._names.get(text, {}).get(language)
-        return names[0] if names else _one_line(text)
+        return names[0] if names else self._bare.get(text) or _one_line(text)
 
 
 def said_quantity(quantity: Mapping[str, Any], tongue: Tongue) -> str:

@@ -20,7 +20,7 @@ In: a turn's step with its arguments. Out: a verdict, and a row of it. Nothing h
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,23 +29,23 @@ from pydantic import BaseModel
 from appliance.contracts.approval import Decision, Rule, Verdict
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused, Unavailable
-from appliance.contracts.plan import Action, Plan
+from appliance.contracts.plan import Action, Plan, Step
 from appliance.contracts.planning import Asked
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus, Wording
-from appliance.contracts.principal import UNATTENDED, AccessLevel, Principal
+from appliance.contracts.principal import UNATTENDED, AccessLevel, Principal, principal_of
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.tool import ToolCall
 from appliance.contracts.turn import Turn
 from appliance.execution import writes
 from appliance.execution.asking import MODEL_SOURCE
-from appliance.execution.consent import APPROVES, QUESTION_TOOL, Consent, consent_to, is_refused
+from appliance.execution.consent import APPROVES, QUESTION_TOOL, Consent, consent_to, is_refused, lapse_of
 from appliance.execution.interlocks import Interlocks
 from appliance.execution.plan_approval import PlanApproval
 from appliance.execution.rulebook import Case, Rulebook, level_of
 from appliance.execution.settings import ApprovalSettings
 from appliance.execution.toolbox import AnyTool, Toolbox
-from appliance.store import actions, approvals
+from appliance.store import actions, approvals, turns
 from appliance.store.approvals import Decided
 
 log = logging.getLogger(__name__)
@@ -115,6 +115,52 @@ class Approvals:
             self._note(tx, turn.id, case, judged)
         return judged.verdict
 
+    def lapsed(self, tx: Transaction, turn: Turn, asking: Action, target: Action) -> str:
+        """Return why a person's yes to ``asking`` lets ``target``, which has not begun, no longer be done, as a sentence to say;
+        empty while the yes counts. That it lapsed leaves a row."""
+        if target.tool not in self._toolbox.contracts:
+            return ""
+        why = lapse_of(tx, self._clock, target, (asking,), writes.basis_of(target.tool, target.arguments, self._plant))
+        if not why:
+            return ""
+        tool, who = self._toolbox.find(target.tool), principal_of(turn.context)
+        level = tool.contract.security.access_level
+        case = Case(tool.contract, level, target.arguments, who, turn.language, turn.session_id, target.id)
+        verdict = Verdict(Decision.DENY, Rule.CONSENT, self._wording.reply(why, turn.language))
+        self._note(tx, turn.id, case, _Judged(verdict, is_automatic=False))
+        return verdict.why
+
+    async def decide_nested(self, call: ToolCall, tool: AnyTool, arguments: BaseModel) -> Verdict:
+        """Return what becomes of a call that a tool makes within its own, by the same order; ``call`` is that one's with the
+        inner tool and arguments.
+
+        Nobody can be asked within a call, so what would be asked is denied: a step of its own can ask. It leaves a row, and is
+        decided in a transaction, just as the call of a step; what plainly reads and is allowed costs neither.
+        """
+        case = Case(
+            contract=tool.contract,
+            level=self._level_of(tool, arguments),
+            arguments=call.arguments,
+            principal=call.principal,
+            language=call.language,
+            session_id=call.session_id,
+            action_id=call.action_id,
+            is_unattended=bool(call.context.get(UNATTENDED)),
+        )
+        at_once = self._rules.without_ledger(case) or self._rules.who_decides(case)
+        if not case.changes_something and at_once.decision is Decision.ALLOW:
+            return at_once
+
+        def decided(tx: Transaction) -> Verdict:
+            asked_for = replace(case, is_of_model=is_of_model(turns.by_id(tx, call.turn_id).plan))
+            verdict = self._rules.judge(tx, asked_for)
+            if verdict.decision is Decision.ASK:
+                verdict = Verdict(Decision.DENY, verdict.rule, self._wording.reply("needs_yes", call.language))
+            self._note(tx, call.turn_id, asked_for, _Judged(verdict))
+            return verdict
+
+        return await self._ledger.transaction(decided)
+
     async def require_live(self, call: ToolCall, tool: AnyTool, arguments: BaseModel) -> None:
         """Judge the interlocks of a write by values read now, directly before it.
 
@@ -146,6 +192,14 @@ class Approvals:
             Malformed: a question of the plan is about no later step.
         """
         return await self._plans.prepare(plan, asked)
+
+    async def require_visible(self, steps: Iterable[Step], asked: Asked) -> None:
+        """Refuse, and note, what needs a tool above the asker's level. The work of alarms is told anyway.
+
+        Raises:
+            Refused: in the words for a tool that is not there.
+        """
+        await self._plans.require_visible(steps, asked)
 
     def with_questions(self, plan: Plan, asked: Asked) -> Plan:
         """Do of :meth:`prepare` what needs neither ledger nor field: for steps that are added while a turn runs.
@@ -188,9 +242,13 @@ class Approvals:
         verdict = self._rules.judge(tx, case)
         if verdict.decision is not Decision.ASK:
             return _Judged(verdict)
-        consent = consent_to(tx, action, earlier, case.level)
+        basis = writes.basis_of(action.tool, action.arguments, self._plant)
+        consent = consent_to(tx, self._clock, action, case.contract.name, earlier, case.level, basis)
         if consent is not None:
             return _Judged(Verdict(Decision.ALLOW, Rule.CONSENT), consent, is_automatic=False)
+        if why_lapsed := lapse_of(tx, self._clock, action, earlier, basis):
+            why = self._wording.reply(why_lapsed, case.language)
+            return _Judged(Verdict(Decision.DENY, Rule.CONSENT, why), is_automatic=False)
         if is_refused(tx, action, earlier):
             why = self._wording.reply("cancelled", case.language)
             return _Judged(Verdict(Decision.DENY, Rule.CONSENT, why), is_automatic=False)

@@ -19,7 +19,7 @@ from appliance.contracts.ports import Wording
 from appliance.contracts.principal import AccessLevel
 from appliance.contracts.tool import ToolContract
 from appliance.execution import writes
-from appliance.execution.consent import APPROVES, BINDING, DIGEST, LEVEL, NEEDS_CODE, QUESTION_TOOL
+from appliance.execution.consent import APPROVES, BASIS, BINDING, DIGEST, LEVEL, NEEDS_CODE, QUESTION_TOOL
 from appliance.foundation.canonical import canonical_json
 from appliance.foundation.sentence import capital, literal
 from appliance.foundation.untrusted import clean
@@ -111,7 +111,8 @@ class Questions:
 
     def _binding(self, step: Step, need: Need) -> dict[str, Any]:
         bound = {APPROVES: step.id, DIGEST: step_digest(step.tool, step.arguments), LEVEL: need.level}
-        return bound | ({NEEDS_CODE: True} if need.needs_code else {})
+        basis = writes.basis_of(step.tool, step.arguments, self._plant)
+        return bound | ({BASIS: basis} if basis else {}) | ({NEEDS_CODE: True} if need.needs_code else {})
 
     def statement(self, step: Step) -> str:
         """Return what a step does, exactly, as a sentence; what is filled in when it runs is filled in there in the same way.

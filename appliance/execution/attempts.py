@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeGuard, TypeVar
 
 from appliance.contracts.approving import Approver
-from appliance.contracts.errors import BrokenResult, Corrupt, FloorhandError, Unavailable, Uncertain
+from appliance.contracts.errors import BrokenResult, Corrupt, Fault, FloorhandError, Unavailable, Uncertain
 from appliance.contracts.plan import ActionState
 from appliance.contracts.tool import EffectDisposition, RestorableTool, Tool, ToolResult
 from appliance.contracts.turn import Turn
@@ -23,8 +24,9 @@ from appliance.execution.results import TIMEOUT, failure, failure_of, whole
 from appliance.execution.standing import Begun, Ending
 from appliance.execution.step_ends import StepEnds
 from appliance.execution.stops import result_of
-from appliance.execution.tool_breaker import ToolBreaker
+from appliance.execution.tool_breaker import ToolBreaker, left_alone
 from appliance.execution.toolbox import Toolbox, bound_s
+from appliance.foundation.supervisor import Faults
 
 T = TypeVar("T")
 
@@ -68,6 +70,7 @@ class Attempts:
         approvals: Approver,
         ends: StepEnds,
         journal: Journal,
+        faults: Faults,
         retry_waits: Callable[[], Iterator[float]],
     ) -> None:
         self._toolbox = toolbox
@@ -76,6 +79,7 @@ class Attempts:
         self._approvals = approvals
         self._ends = ends
         self._journal = journal
+        self._faults = faults
         self._retry_waits = retry_waits
 
     def closed(self, name: str) -> str:
@@ -99,7 +103,7 @@ class Attempts:
                 return await self._with_effect(turn, begun, bell)
             why_not = self.closed(begun.call.tool)  # something may have happened to it while this call waited for its turn
             if why_not:
-                return self._not_done(turn, begun, failure(Unavailable.code, why_not, _NONE))
+                return self._not_done(turn, begun, failure_of(left_alone(begun.call.tool, why_not), _NONE))
             return await self._without_effect(turn, begun, bell, within_s)
         except Stopped as stopped:
             begun.prepared.call_log.ended(result_of(stopped.wish, _UNKNOWN if has_effect else _NONE))
@@ -114,7 +118,7 @@ class Attempts:
             return self._not_done(turn, begun, failure(TIMEOUT, f"no time was left for {name}", _NONE))
         while True:
             try:
-                result = self._checked(begun, await self._within(begun, _running(begun), bound, bell), _NONE)
+                result = self._checked(begun, await self._within(begun, partial(_running, begun), bound, bell), _NONE)
                 break
             except TimeoutError:
                 result = failure(TIMEOUT, f"{name} took too long", _NONE)
@@ -158,29 +162,29 @@ class Attempts:
             _Ended: it is not made, or nobody knows what became of it.
         """
         call, arguments, waits = begun.call, begun.prepared.arguments, self._retry_waits()
-        before = await self._beforehand(turn, begun, tool.snapshot(call, arguments), bell)
+        before = await self._beforehand(turn, begun, partial(tool.snapshot, call, arguments), bell)
         tries_left = tool.contract.sla.retries
         while True:
             try:
                 return await self._effect(turn, begun, bell)
             except FloorhandError as error:
-                await self._restored(turn, begun, tool.restore(call, arguments, before), error, bell)
+                await self._restored(turn, begun, partial(tool.restore, call, arguments, before), error, bell)
                 if not tries_left or not isinstance(error, Unavailable):
                     raise
             tries_left -= 1
             wish = await bell.wish() if bell.is_rung else None
             if wish is not None:
                 raise await self._unsent(turn, begun, Stopped(wish))
-            await self._beforehand(turn, begun, asyncio.sleep(next(waits)), bell)
+            await self._beforehand(turn, begun, partial(asyncio.sleep, next(waits)), bell)
 
-    async def _beforehand(self, turn: Turn, begun: Begun, work: Coroutine[Any, Any, T], bell: Bell) -> T:
+    async def _beforehand(self, turn: Turn, begun: Begun, work: Callable[[], Awaitable[T]], bell: Bell) -> T:
         """Await what comes before a call with an effect: whatever keeps it from being made, nothing was sent.
 
         Raises:
             _Ended: the call is not made.
         """
         try:
-            return await self._calls.within(begun.call.tool, work, _BEFOREHAND_S, bell)
+            return await self._calls.within(begun.call.tool, self._faults.contained_in_call(work), _BEFOREHAND_S, bell)
         except BaseException as error:
             raise await self._unsent(turn, begun, error) from error
 
@@ -193,7 +197,8 @@ class Attempts:
                 return _Ended(self._uncalled(turn, begun, result, ActionState.SKIPPED))
             case TimeoutError():
                 why = f"what has to be known before {begun.call.tool} could not be read in time"
-                return _Ended(self._not_done(turn, begun, failure(Unavailable.code, why, _NONE)))
+                late = Unavailable(why).worded("not_known_in_time")
+                return _Ended(self._not_done(turn, begun, failure_of(late, _NONE)))
             case FloorhandError():
                 return _Ended(self._not_done(turn, begun, failure_of(error, _NONE)))
             case _:
@@ -209,19 +214,19 @@ class Attempts:
         """
         sending = _Sending()
         try:
-            return await self._within(begun, self._once_live(begun, sending), bound_s(begun.tool), bell)
+            return await self._within(begun, partial(self._once_live, begun, sending), bound_s(begun.tool), bell)
         except BaseException as error:
             if not sending.has_begun:
                 sending.is_forbidden = True
                 raise await self._unsent(turn, begun, error) from error
             match error:
-                case Uncertain() | Corrupt():
+                case Uncertain() | Corrupt() | Fault():
                     raise _Ended(self._unsure(turn, begun, error.message)) from error
                 case TimeoutError():
                     raise _Ended(self._unsure(turn, begun, f"{begun.call.tool} took too long")) from error
                 case FloorhandError() | Stopped():
                     raise
-                case _:  # cancelled, or a fault in the tool: the call may have got through
+                case _:  # cancelled: the call may have got through
                     await record_in_passing(self._journal.write(self._unsure(turn, begun, _NO_ANSWER)), error)
                     raise
 
@@ -234,7 +239,7 @@ class Attempts:
         return await _running(begun)
 
     async def _restored(
-        self, turn: Turn, begun: Begun, restoring: Coroutine[Any, Any, None], failed: FloorhandError, bell: Bell
+        self, turn: Turn, begun: Begun, restoring: Callable[[], Awaitable[None]], failed: FloorhandError, bell: Bell
     ) -> None:
         """Bring back what was there before a call that failed.
 
@@ -242,7 +247,8 @@ class Attempts:
             _Ended: it could not be, or nobody knows.
         """
         try:
-            await self._calls.within(begun.call.tool, restoring, bound_s(begun.tool), bell)
+            work = self._faults.contained_in_call(restoring)
+            await self._calls.within(begun.call.tool, work, bound_s(begun.tool), bell)
         except (FloorhandError, TimeoutError) as error:
             why = error.message if isinstance(error, FloorhandError) else "it took too long"
             said = f"it failed ({failed.message}), and what was before could not be restored: {why}"
@@ -255,12 +261,12 @@ class Attempts:
 
     # common ---------------------------------------------------------------------------------------------------------
     async def _within(
-        self, begun: Begun, running: Coroutine[Any, Any, Mapping[str, Any]], bound: float, bell: Bell
+        self, begun: Begun, running: Callable[[], Awaitable[Mapping[str, Any]]], bound: float, bell: Bell
     ) -> Mapping[str, Any]:
         """Await the tool within its bound, and note whether it keeps to it."""
         name = begun.call.tool
         try:
-            value = await self._calls.within(name, running, bound, bell)
+            value = await self._calls.within(name, self._faults.contained_in_call(running), bound, bell)
         except TimeoutError:
             self._breaker.timed_out(name)
             raise

@@ -1,4 +1,7 @@
-"""Checks a tool's four contracts when it is loaded (T1). Pure: in goes a tool, out come all of its faults at once."""
+"""Checks a tool's four contracts when it is loaded (T1). Pure: in goes a tool, out come all of its faults at once.
+
+Nothing of a contract is used before its type is known to be the declared one: who wrote it may have written anything.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from appliance.contracts.tool import AccessLevel, Isolation, ToolContract
+from appliance.contracts.errors import FloorhandError
+from appliance.contracts.tool import Isolation, ToolContract
+from appliance.execution.contract_types import wrong_types
 from appliance.execution.process_tool import ProcessTool
+from appliance.foundation.supervisor import contained_call
 
 LONGEST_CALL_MS = 45_000  # ceiling of every tool; requirements S6
 DATA_SCOPES = ("field", "memory", "ledger", "speech")
@@ -34,12 +40,24 @@ class ContractFault:
 
 
 def faults_of(tool: object) -> list[ContractFault]:
-    """Return everything that is wrong with a tool's contracts; nothing when it may be loaded."""
-    contract = getattr(tool, "contract", None)
-    if not isinstance(contract, ToolContract):
-        return [ContractFault(type(tool).__name__, "contract", "is missing")]
-    found = [*_shape(tool, contract), *_schema(contract), *_bounds(tool, contract)]
-    return [ContractFault(contract.name, field, why) for field, why in found]
+    """Return everything that is wrong with a tool's contracts; nothing when it may be loaded. Raises nothing, whatever they are.
+
+    While a part is of the wrong type, only such faults are named: the others cannot be told.
+    """
+    name = type(tool).__name__
+    try:
+        contract = contained_call(lambda: getattr(tool, "contract", None), is_foreign=True)
+        if type(contract) is not ToolContract:  # no kind of it either: what that would answer is not known
+            return [ContractFault(name, "contract", "is missing" if contract is None else "must be a ToolContract")]
+        name = contract.name if type(contract.name) is str else name
+        found = list(wrong_types(contract)) or contained_call(lambda: _wrong(tool, contract), is_foreign=True)
+    except FloorhandError as fault:
+        found = [("contract", f"cannot be checked: {fault.message}")]
+    return [ContractFault(name, field, why) for field, why in found]
+
+
+def _wrong(tool: object, contract: ToolContract) -> list[tuple[str, str]]:
+    return [*_shape(tool, contract), *_schema(contract), *_bounds(tool, contract)]
 
 
 def _shape(tool: object, contract: ToolContract) -> Iterator[tuple[str, str]]:
@@ -81,7 +99,7 @@ def _parts(tool: object, contract: ToolContract) -> Iterator[tuple[str, str]]:
 def _schema(contract: ToolContract) -> Iterator[tuple[str, str]]:
     for part in ("arguments", "result"):
         model = getattr(contract.schema, part)
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        if not issubclass(model, BaseModel):
             yield part, "must be a pydantic model"
             return
         if model.model_json_schema().get("additionalProperties") is not False:
@@ -121,8 +139,6 @@ def _bounds(tool: object, contract: ToolContract) -> Iterator[tuple[str, str]]:
         yield "retries", "must not be negative"
     if contract.has_effect and sla.retries and not (_has(tool, "snapshot") and _has(tool, "restore")):
         yield "retries", "a call with an effect is sent again only if snapshot and restore bring back what was before"
-    if not isinstance(security.access_level, AccessLevel):
-        yield "access_level", "must be an AccessLevel"
     if security.data_scope not in DATA_SCOPES:
         yield "data_scope", f"must be one of {_list(DATA_SCOPES)}"
     for name in ("on_start", "on_success", "on_failure"):

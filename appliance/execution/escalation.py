@@ -77,7 +77,7 @@ class Escalation:
                 state_hash=snapshot.state_hash(snapshot.take(tx, turn)),
                 told=self._takers,
             )
-            self.tell(tx, known, "opened", Sentences(self._wording, self._language).step_failed(result))
+            self.tell(tx, known, "opened", Sentences(self._wording, self._language).step_failed(result, contract.name))
         if not known.told:
             return self._wording.reply("ticket_opened", turn.language)
         return self._wording.reply("ticket_handed", turn.language, who=list(known.told))
@@ -117,12 +117,13 @@ class Escalation:
 
 def _without_redacted(result: ToolResult, call: ToolCall, contract: ToolContract) -> ToolResult:
     """Return the result without what must not be logged: a tool may say back what it was given."""
-    error = result.error
+    error, words = result.error, dict(result.words)
     for name in contract.telemetry.redact:
         value = call.arguments.get(name)
         if isinstance(value, str) and len(value) >= _SHORTEST_SECRET:
             error = error.replace(value, _REDACTED)
-    return replace(result, error=error)
+            words = {each: told.replace(value, _REDACTED) if isinstance(told, str) else told for each, told in words.items()}
+    return replace(result, error=error, words=words)
 
 
 def _input_of(call: ToolCall, contract: ToolContract) -> dict[str, Any]:

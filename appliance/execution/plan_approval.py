@@ -6,11 +6,13 @@ again when the step begins; here it only saves people a question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from appliance.contracts.approval import Decision, Rule, Verdict
 from appliance.contracts.clock import Clock
+from appliance.contracts.condition import Done, condition_of
 from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Plan, Step
 from appliance.contracts.planning import Asked
@@ -20,12 +22,17 @@ from appliance.contracts.principal import AccessLevel
 from appliance.contracts.store import Ledger, Transaction
 from appliance.execution import writes
 from appliance.execution.asking import MODEL_SOURCE, PHRASE_SOURCE, PLAYBOOK_SOURCE, Need, Questions, has_placeholder
+from appliance.execution.consent import APPROVES, QUESTION_TOOL
 from appliance.execution.interlocks import Interlocks
 from appliance.execution.rulebook import Case, Rulebook, level_of
 from appliance.execution.toolbox import Toolbox
 from appliance.store import approvals
 from appliance.store.approvals import Decided
+from appliance.store.step_names import without
 
+log = logging.getLogger(__name__)
+
+_SAYING = "say"
 _OF_THE_MOMENT = (Rule.HARD_FLOOR, Rule.RATE, Rule.INTERLOCK)  # what a person's own sentence may meet, and hear
 
 
@@ -44,20 +51,37 @@ class PlanApproval:
     async def prepare(self, plan: Plan, asked: Asked) -> Plan:
         """See ``Approvals.prepare``."""
         cases = self._cases(plan, asked)
-        acting = [case for case in cases.values() if case.changes_something]
-        verdicts = await self.ledger.transaction(lambda tx: self._judged(tx, plan, asked, cases)) if acting else self._pure(cases)
+        verdicts = self._pure(cases)
+        if self._is_for_the_ledger(cases, verdicts):
+            verdicts = await self.ledger.transaction(lambda tx: self._judged(tx, plan, asked, cases))
         self._refuse(plan, asked, verdicts)
         for step in plan.steps:
             if step.id in cases and verdicts[step.id].decision is not Decision.DENY:
                 await self._require_live(plan, asked, step, cases[step.id])
-        return self._with_questions(plan, asked, cases, verdicts)
+        return self._with_questions(self._without_denied(plan, cases, verdicts), asked, cases, verdicts)
+
+    async def require_visible(self, steps: Iterable[Step], asked: Asked) -> None:
+        """See ``Approvals.require_visible``."""
+        for step in steps if not _is_told_anyway(asked) else ():
+            if step.tool not in self.toolbox.contracts:
+                continue
+            own = self.toolbox.contracts[step.tool].security.access_level
+            case = self._case_of(step, asked, own, is_of_model=False)
+            verdict = self.rules.hidden(case)
+            if verdict is not None:
+                await self._note_hidden(asked, case, verdict)
+                raise Refused(verdict.why, tool=step.tool, rule=str(verdict.rule))
+
+    async def _note_hidden(self, asked: Asked, case: Case, verdict: Verdict) -> None:
+        plan = Plan(asked.intent.name, PHRASE_SOURCE, ())
+        await self.ledger.transaction(lambda tx: self._note(tx, plan, asked, case, verdict))
 
     def with_questions(self, plan: Plan, asked: Asked) -> Plan:
         """See ``Approvals.with_questions``."""
         cases = self._cases(plan, asked)
         verdicts = self._pure(cases)
         self._refuse(plan, asked, verdicts)
-        return self._with_questions(plan, asked, cases, verdicts)
+        return self._with_questions(self._without_denied(plan, cases, verdicts), asked, cases, verdicts)
 
     # cases ----------------------------------------------------------------------------------------------------------
     def _cases(self, plan: Plan, asked: Asked) -> dict[str, Case]:
@@ -66,10 +90,12 @@ class PlanApproval:
         return {step.id: self._case(step, asked, is_of_model) for step in known}
 
     def _case(self, step: Step, asked: Asked, is_of_model: bool) -> Case:
-        contract = self.toolbox.contracts[step.tool]
+        return self._case_of(step, asked, self._level(step), is_of_model=is_of_model)
+
+    def _case_of(self, step: Step, asked: Asked, level: AccessLevel, *, is_of_model: bool) -> Case:
         return Case(
-            contract=contract,
-            level=self._level(step),
+            contract=self.toolbox.contracts[step.tool],
+            level=level,
             arguments={name: told for name, told in step.arguments.items() if not has_placeholder(told)},
             principal=asked.principal,
             language=asked.intent.language,
@@ -93,6 +119,15 @@ class PlanApproval:
     # verdicts -------------------------------------------------------------------------------------------------------
     def _pure(self, cases: Mapping[str, Case]) -> dict[str, Verdict]:
         return {name: self.rules.without_ledger(case) or self.rules.who_decides(case) for name, case in cases.items()}
+
+    def _is_for_the_ledger(self, cases: Mapping[str, Case], verdicts: Mapping[str, Verdict]) -> bool:
+        """Whether something is to be looked up or noted there; what will only be asked about is not."""
+        if any(verdict.is_hidden for verdict in verdicts.values()):
+            return True
+        if not any(case.changes_something for case in cases.values()):
+            return False
+        is_denied = any(verdict.decision is Decision.DENY for verdict in verdicts.values())
+        return is_denied or any(self.rules.asks_ledger(case) for case in cases.values())
 
     def _judged(self, tx: Transaction, plan: Plan, asked: Asked, cases: Mapping[str, Case]) -> dict[str, Verdict]:
         verdicts = {name: self.rules.judge(tx, case, may_ask=True) for name, case in cases.items()}
@@ -118,6 +153,25 @@ class PlanApproval:
             verdict = verdicts.get(step.id)
             if verdict is not None and verdict.decision is Decision.DENY and not step.optional:
                 raise Refused(verdict.why, step=step.id, rule=str(verdict.rule))
+
+    def _without_denied(self, plan: Plan, cases: Mapping[str, Case], verdicts: Mapping[str, Verdict]) -> Plan:
+        """Return a plan that is not refused although some of it is denied, without that: nobody is asked "shall I?" for what is
+        denied anyway, and nothing is said of it. A question goes if its yes would let nothing be done. A plan that would not say
+        anything any more stays as it is: an alarm is told, whatever may not be done about it."""
+        acting = {name for name, case in cases.items() if case.changes_something}
+        denied = {name for name in acting if verdicts[name].decision is Decision.DENY}
+        if not denied:
+            return plan
+        waiting = {
+            step.id: {other.id for other in plan.steps if Done(step.id) in condition_of(other.when).terms and other.id in acting}
+            | ({str(step.arguments.get(APPROVES))} & acting)
+            for step in plan.steps
+            if step.tool == QUESTION_TOOL
+        }
+        vain = {name for name, behind in waiting.items() if behind and behind <= denied}
+        kept = without(plan.steps, denied | vain)
+        log.info("plan.denied_left_out", extra={"steps": sorted(denied), "why": verdicts[min(denied)].why})
+        return replace(plan, steps=kept) if any(step.tool == _SAYING for step in kept) else plan
 
     async def _require_live(self, plan: Plan, asked: Asked, step: Step, case: Case) -> None:
         write = writes.write_of(step.tool, step.arguments)

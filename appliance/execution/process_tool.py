@@ -61,10 +61,12 @@ class ProcessTool:
         except Unavailable as error:
             if may_have_happened and error.facts.get("may_have_begun"):
                 raise Uncertain(error.message) from error
+            error.worded("tool_at_fault", tool=self.contract.name)
             raise
         said = _understood(word)
         if isinstance(said, str):
-            raise (Uncertain if may_have_happened else Unavailable)(f"{self.contract.name} {said}")
+            kind = Uncertain if may_have_happened else Unavailable
+            raise kind(f"{self.contract.name} {said}").worded("tool_at_fault", tool=self.contract.name)
         return said
 
 

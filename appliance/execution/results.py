@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -62,7 +63,7 @@ def failure(code: str, message: str, disposition: EffectDisposition) -> ToolResu
 
 def failure_of(error: FloorhandError, disposition: EffectDisposition) -> ToolResult:
     """Return the result of a call that ended in one of our errors."""
-    return failure(error.code, error.message, disposition)
+    return replace(failure(error.code, error.message, disposition), reply=error.reply, words=error.words)
 
 
 def sanitised(message: str) -> str:

@@ -77,6 +77,12 @@ class Rulebook:
         """Return the denial of the hard floor or of a deny rule, None when there is none."""
         return self._floor(case) or self._denied(case)
 
+    def asks_ledger(self, case: Case) -> bool:
+        """Whether a verdict on a case that is being planned depends on what was decided before."""
+        write = writes.write_of(case.contract.name, case.arguments)
+        has_limits = write is not None and bool(self._limits_of(write.key))
+        return case.changes_something and (has_limits or case.is_unattended or not self._has_to_ask(case))
+
     def who_decides(self, case: Case) -> Verdict:
         """Return whether a call that nothing forbids is made, asked for, or not made since nobody is there to be asked."""
         asks = self._has_to_ask(case) or (case.is_unattended and case.contract.name == QUESTION_TOOL)
@@ -96,11 +102,15 @@ class Rulebook:
         return list(dict.fromkeys(self._subjects(arguments)))
 
     # the order ------------------------------------------------------------------------------------------------------
+    def hidden(self, case: Case) -> Verdict | None:
+        """Return the denial of a tool above the asker's level, in the words for one that is not there; None of any other."""
+        if case.contract.security.access_level <= case.principal.level:
+            return None
+        return Verdict(Decision.DENY, Rule.HARD_FLOOR, f"there is no tool {case.contract.name}", is_hidden=True)
+
     def _floor(self, case: Case) -> Verdict | None:
-        own = case.contract.security.access_level
-        if own > case.principal.level:
-            why = f"there is no tool {case.contract.name}"  # the words for an unknown one
-            return Verdict(Decision.DENY, Rule.HARD_FLOOR, why, is_hidden=True)
+        if (hidden := self.hidden(case)) is not None:
+            return hidden
         write = writes.write_of(case.contract.name, case.arguments)
         if write is not None and write.value is not None:
             try:

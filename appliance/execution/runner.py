@@ -39,6 +39,7 @@ from appliance.execution.toolbox import Toolbox
 from appliance.execution.turn_signal import TurnSignal
 from appliance.execution.unknowns import Unknowns
 from appliance.foundation.backoff import delays_s
+from appliance.foundation.supervisor import Degraded, Faults
 
 __all__ = ["RunOutcome", "Runner"]
 
@@ -63,20 +64,23 @@ class Runner:
         approvals: Approver,
         escalator: Escalator,
         spill: Spill,
+        faults: Faults | None = None,
         delivered: Callable[[], None] = lambda: None,
         progress: Callable[[str], None] = lambda _: None,
         settle_waits: Callable[[], Iterable[float]] = verify_waits,
         retry_waits: Callable[[], Iterator[float]] = retry_waits,
     ) -> None:
         """``approvals`` is asked about every call, ``escalator`` told of what has to be left to people, ``spill`` takes what is
-        too long for the ledger. ``delivered`` is called after a commit that queued words, ``progress`` with a turn's id after one
-        that changed the state of a step. The two ``waits`` yield pauses in s; the first ends."""
+        too long for the ledger, ``faults`` counts what breaks in a tool. ``delivered`` is called after a commit that queued
+        words, ``progress`` with a turn's id after one that changed the state of a step. The two ``waits`` yield pauses in s; the
+        first ends."""
         calls, breaker, ends = Calls(), ToolBreaker(clock), StepEnds(toolbox, wording, escalator, spill)
-        give_callers(toolbox, clock)
+        faults = faults or Faults(Degraded())
+        give_callers(toolbox, clock, approvals)
         self._calls = calls
         self._journal = Journal(ledger, clock, ids, epoch, delivered)
-        self._settling = Settling(toolbox, calls)
-        self._attempts = Attempts(toolbox, calls, breaker, approvals, ends, self._journal, retry_waits)
+        self._settling = Settling(toolbox, calls, faults)
+        self._attempts = Attempts(toolbox, calls, breaker, approvals, ends, self._journal, faults, retry_waits)
         self._hands = Hands()
         self._ends = ends
         self._stretches = Stretches(toolbox, wording, clock, approvals, ends, self._attempts.closed)
@@ -157,7 +161,7 @@ class Runner:
         try:
             return await self._journal.write(lambda page: self._stretches.go_on(page, turn, None, way))
         except StorageFullError as error:
-            raise Refused(f"it could not be recorded and was not done: {full.message}") from error
+            raise Refused(f"it could not be recorded and was not done: {full.message}").worded("not_recorded") from error
 
     def _bell(self, turn: Turn, action: Action, signal: TurnSignal | None) -> Bell:
         return Bell(signal, lambda: self._journal.wishes(turn.id), action.id)

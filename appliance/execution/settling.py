@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -18,6 +19,7 @@ from appliance.execution.calling import Bell, Calls
 from appliance.execution.results import TIMEOUT, failure, failure_of, plain, success
 from appliance.execution.toolbox import AnyTool, Toolbox, bound_s, is_verifiable
 from appliance.foundation.backoff import delays_s
+from appliance.foundation.supervisor import Faults
 from appliance.store import effects
 
 PATIENCE_S = 60.0  # a restarted core finds its field bus within seconds; a person should not wait longer than this
@@ -45,9 +47,10 @@ def believed(tx: Transaction, tool: AnyTool, action_id: str, found: ToolResult) 
 class Settling:
     """Finds out what happened."""
 
-    def __init__(self, toolbox: Toolbox, calls: Calls) -> None:
+    def __init__(self, toolbox: Toolbox, calls: Calls, faults: Faults) -> None:
         self._toolbox = toolbox
         self._calls = calls
+        self._faults = faults
 
     async def check(self, call: ToolCall, bell: Bell, waits: Callable[[], Iterable[float]]) -> ToolResult:
         """Ask the tool; ``waits`` yields the pauses while the evidence cannot be had, then ends.
@@ -69,8 +72,9 @@ class Settling:
     ) -> ToolResult:
         while True:
             try:
-                checking = tool.verify(call, arguments)
-                disposition, evidence = await self._calls.within(call.tool, checking, bound_s(tool), bell)
+                checking = partial(tool.verify, call, arguments)
+                contained = self._faults.contained_in_call(checking)
+                disposition, evidence = await self._calls.within(call.tool, contained, bound_s(tool), bell)
                 return self._found(call.tool, disposition, evidence)
             except TimeoutError:
                 result = failure(TIMEOUT, "checking took too long", EffectDisposition.UNKNOWN)

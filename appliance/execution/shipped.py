@@ -71,7 +71,7 @@ def shipped_tools(
         SearchMemory(recaller, wording, clock),
         RecordEpisode(writer),
         CreateWorkOrder(clock),
-        UpdateWorkOrder(clock),
+        UpdateWorkOrder(clock, plant),
         Notify(clock, ids, receivers),
         ScheduleCheck(clock, ids, wording, understand),
         ListChecks(clock, wording),

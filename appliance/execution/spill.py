@@ -34,7 +34,6 @@ SPILLED = "spilled"
 """Field of a result that was cut: what ``read_result`` is asked for; empty when the rest is lost."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_GONE = "that result is not kept any more; ask for it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +84,17 @@ class Spill:
             Unavailable: the file cannot be read now.
         """
         if not _NAME.fullmatch(name):
-            raise Refused(_GONE, result=name)
+            raise _gone(name)
         try:
             head, _, text = (self._folder / f"{name}.json").read_text("utf-8").partition("\n")
         except FileNotFoundError as error:
-            raise Refused(_GONE, result=name) from error
+            raise _gone(name) from error
         except OSError as error:
-            raise Unavailable(f"the rest of that result cannot be read now: {error.strerror}", result=name) from error
+            away = Unavailable(f"the rest of that result cannot be read now: {error.strerror}", result=name)
+            raise away.worded("result_unreadable") from error
         owner = json.loads(head)
         if owner["session"] != session_id or AccessLevel.of_word(owner["level"]) > level:
-            raise Refused(_GONE, result=name)
+            raise _gone(name)
         return Piece(text[offset : offset + length], offset, len(text))
 
     def _keep(self, name: str, call: ToolCall, contract: ToolContract, text: str) -> None:
@@ -116,6 +116,11 @@ class Spill:
                 break
             path.unlink(missing_ok=True)
             used_bytes -= size
+
+
+def _gone(name: str) -> Refused:
+    """Return the one refusal of a result that is not there, or not for whoever asks."""
+    return Refused("that result is not kept any more; ask for it again", result=name).worded("result_gone")
 
 
 def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:

@@ -7,12 +7,14 @@ gets here (``attempts``); then the tool that stands in is tried, in the same ste
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
 from appliance.contracts.effect import ConfirmationStatus, Effect, EffectStatus
 from appliance.contracts.errors import BrokenResult, Corrupt, Unavailable
 from appliance.contracts.escalation import Escalator
 from appliance.contracts.interrupt import Interrupt
+from appliance.contracts.lane import typed_by
 from appliance.contracts.plan import Action, ActionState
 from appliance.contracts.ports import Wording
 from appliance.contracts.tool import EffectDisposition, ToolCall, ToolResult
@@ -21,7 +23,7 @@ from appliance.execution.calls import call_of
 from appliance.execution.guardrails import HALTED
 from appliance.execution.journal import ANNOUNCED, CHECKING, GIVEN_UP, Page, Saying
 from appliance.execution.results import TIMEOUT, failure, failure_of, stored, success
-from appliance.execution.sentences import Sentences
+from appliance.execution.sentences import IN_PLAN, Sentences
 from appliance.execution.settling import believed
 from appliance.execution.spill import Spill
 from appliance.execution.standing import Prepared, Unsure, fails_turn
@@ -83,7 +85,8 @@ class StepEnds:
         action, name = prepared.action, prepared.tool.contract.fallback_tool
         if not name or name not in self._toolbox.contracts or result.error_code not in _FOR_ANOTHER or page.turn_fails:
             return None
-        failed = {"tool": prepared.call.tool, "error_code": result.error_code, "error": result.error}
+        failed: dict[str, Any] = {"tool": prepared.call.tool, "error_code": result.error_code, "error": result.error}
+        failed |= {"reply": result.reply, "words": dict(result.words)} if result.reply else {}
         kept = {STOOD_IN: [*(action.result or {}).get(STOOD_IN, ()), failed]}
         effect = effects.of_action(page.tx, action.id) if prepared.tool.contract.has_effect else None
         if effect is None:
@@ -127,7 +130,10 @@ class StepEnds:
         if result.ok or page.turn_fails or not fails_turn(action, result.error_code):
             return None
         page.turn_fails = True
-        said = Sentences(self._wording, turn.language).step_failed(result)
+        sentences = Sentences(self._wording, turn.language)
+        said = sentences.step_failed(result, action.tool)
+        if result.error_code in IN_PLAN and typed_by(turn.lane):
+            said = f"{said} {sentences.see_turn(turn.id)}"
         if prepared is not None and result.error_code in _FOR_PEOPLE:
             told = self._escalated(page, turn, action, prepared.call, prepared.tool, result)
             said = f"{ended(said)} {told}" if told else said
@@ -229,7 +235,8 @@ def _of_the_first(action: Action, result: ToolResult) -> ToolResult:
     if not before or action.state is not ActionState.STARTED:
         return result
     first = before[0]
-    return failure(first["error_code"], f"{first['error']}; nor could another tool: {result.error}", _NONE)
+    both = failure(first["error_code"], f"{first['error']}; nor could another tool: {result.error}", _NONE)
+    return replace(both, reply=first.get("reply", ""), words=first.get("words", {}))
 
 
 def _failed_before(action: Action) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from appliance.execution.step_ends import StepEnds
 from appliance.execution.stops import CANCELLED, code_of
 from appliance.execution.telemetry import CallLog
 from appliance.execution.templates import render
+from appliance.execution.tool_breaker import left_alone
 from appliance.execution.toolbox import Toolbox, is_ledger_tool, is_outside_tool, unknown_tool
 from appliance.execution.tools.ask import Ask
 from appliance.execution.untold import DELIVERY, untold
@@ -146,7 +147,7 @@ class StepStarts:
             prepared = self._judge(turn, prepared, known, earlier)
         why_not = self._closed(name)
         if why_not:
-            raise Closed(failure("unavailable", why_not, _NONE), prepared)
+            raise Closed(failure_of(left_alone(name, why_not), _NONE), prepared)
         return prepared
 
     def _arguments(self, page: Page, name: str, turn: Turn, action: Action, known: Mapping[str, Any]) -> BaseModel:

@@ -20,6 +20,7 @@ from appliance.contracts.plan import Action, ActionState
 from appliance.contracts.ports import Wording
 from appliance.contracts.turn import Turn
 from appliance.execution.journal import Page
+from appliance.execution.lapsed import without_lapsed
 from appliance.execution.standing import Begun, Reached, RunOutcome, Together, Unsure, Way, has_ended, outcome_of
 from appliance.execution.step_ends import StepEnds
 from appliance.execution.step_starts import StepStarts
@@ -43,6 +44,7 @@ class Stretches:
         closed: Callable[[str], str],
     ) -> None:
         self._toolbox = toolbox
+        self._approvals = approvals
         self._ends = ends
         self._starts = StepStarts(toolbox, wording, clock, approvals, ends, closed)
         self._readers = frozenset(
@@ -71,6 +73,8 @@ class Stretches:
             if not has_ended(step, is_fresh):
                 if way.steered and step.state is ActionState.PENDING:
                     return Reached(tuple(steps), position, RunOutcome("steered"))
+                if step.state is ActionState.PENDING:
+                    steps = without_lapsed(page, turn, steps, self._approvals)
                 reached = self._advance(page, turn, step, steps[:position], _wish_for(step, wishes), way)
                 match reached:
                     case Begun():

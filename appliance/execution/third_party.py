@@ -18,18 +18,21 @@ import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import IO, Any
 
 from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Refused
+from appliance.contracts.reading import Reading
 from appliance.contracts.third_party import ENTRY_POINTS, FieldReader, ToolPorts
-from appliance.contracts.tool import Isolation, ToolContract
+from appliance.contracts.tool import Isolation, ToolContract, ToolResult
 from appliance.execution.contained_tool import ContainedTool
+from appliance.execution.nested_calls import is_composed
 from appliance.execution.process_tool import in_own_process
-from appliance.execution.tool_probe import why_of
 from appliance.execution.toolbox import AnyTool, Toolbox
 from appliance.execution.warden import Warden
-from appliance.foundation.supervisor import Degraded
+from appliance.foundation.supervisor import Degraded, why_of
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +66,9 @@ def find_third_party(clock: Clock, *, disabled: Collection[str] = (), taken: Col
         if entry.name in left_out:
             continue
         kind, why = _within(entry.load, f"import of {entry.value}")
-        if not why and not (isinstance(kind, type) and isinstance(getattr(kind, "contract", None), ToolContract)):
-            why = f"{entry.value} is no class with a contract"
+        if not why:
+            is_kind, why = _within(partial(_is_kind, kind), f"contract of {entry.value}")
+            why = why or ("" if is_kind else f"{entry.value} is no class with a contract")
         if why:
             left_out[entry.name] = why
         else:
@@ -80,10 +84,10 @@ def build_toolbox(shipped: Sequence[AnyTool], found: ThirdParty, ports: ToolPort
         ToolValidationError, CycleDetected: something is wrong with a shipped tool.
     """
     left_out = dict(found.left_out)
-    ports = replace(ports, field=_ReadingHalf(ports.field))
+    ports = replace(ports, field=_reading_half(ports.field))
     tools: dict[str, AnyTool] = {}
     for name, kind in found.kinds.items():
-        tool, why = _within(_builder(kind, ports, warden), f"building of {name}")
+        tool, why = _within(partial(_built, name, kind, ports, warden), f"building of {name}")
         if why:
             left_out[name] = why
         else:
@@ -95,18 +99,46 @@ def build_toolbox(shipped: Sequence[AnyTool], found: ThirdParty, ports: ToolPort
     return toolbox
 
 
-class _ReadingHalf:
-    """The field bus without its writing: machines are written by ``write_tag`` alone."""
+def _reading_half(field: FieldReader) -> FieldReader:
+    """Return the field bus without its writing: machines are written by ``write_tag`` alone. No attribute leads to the bus.
+    That keeps nobody from it who means to get there: what runs in the core is trusted, see ``contracts/third_party``."""
 
-    def __init__(self, field: FieldReader) -> None:
-        self.read = field.read
-        self.read_event_log = field.read_event_log
+    class ReadingHalf:
+        __slots__ = ()
+
+        async def read(self, keys: Sequence[str]) -> dict[str, Reading]:
+            return await field.read(keys)
+
+        async def read_event_log(self, newest: int) -> list[Mapping[str, Any]]:
+            return await field.read_event_log(newest)
+
+    return ReadingHalf()
 
 
-def _builder(kind: Any, ports: ToolPorts, warden: Warden) -> Callable[[], Any]:
+def _built(name: str, kind: Any, ports: ToolPorts, warden: Warden) -> AnyTool:
+    """Build a tool, and try to give it a caller if it wants one: what breaks over that is left out before it is in the box."""
     if kind.contract.isolation is Isolation.PROCESS:
-        return lambda: in_own_process(kind, {}, warden)
-    return lambda: ContainedTool(kind(ports))
+        return in_own_process(kind, {}, warden)
+    own = replace(ports, plant=ports.plant.model_copy(deep=True))  # what it does to its own plant, it does to itself
+    tool: Any = ContainedTool(kind(own))
+    if is_composed(tool):
+        tool.uses(_NoCallYet(name))
+    return tool  # type: ignore[no-any-return]
+
+
+class _NoCallYet:
+    """The caller of a tool that is being loaded. It gets the one it will use once all are."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Raise Refused."""
+        raise Refused(f"{self._owner} can call {tool} only while it is called itself", tool=tool)
+
+
+def _is_kind(found: Any) -> bool:
+    return isinstance(found, type) and type(getattr(found, "contract", None)) is ToolContract
 
 
 def _package(entry: EntryPoint) -> str:

@@ -9,12 +9,18 @@ import logging
 import math
 
 from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
 TIMEOUTS_IN_A_ROW = 3
 COOL_DOWN_S = 15.0
 """A restarted server is back within seconds, and a person who asks again should not wait for longer."""
+
+
+def left_alone(tool: str, why: str) -> Unavailable:
+    """Return what a call of a tool ends with that is left alone for a while. ``why`` is for records."""
+    return Unavailable(why, retry_after_s=COOL_DOWN_S).worded("tool_left_alone", tool=tool)
 
 
 class ToolBreaker:

@@ -7,12 +7,14 @@ an action has at most one effect, whose intent was made durable for the main too
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from appliance.contracts.errors import CycleDetected
+from appliance.contracts.errors import CycleDetected, Fault
 from appliance.contracts.tool import ToolContract
 from appliance.execution.contract_check import ContractFault
 from appliance.execution.dependency_order import in_dependency_order
 from appliance.execution.schema_fit import misfits
+from appliance.foundation.supervisor import contained_call
 
 
 def faults_among(tools: Sequence[object]) -> list[ContractFault]:
@@ -23,9 +25,16 @@ def faults_among(tools: Sequence[object]) -> list[ContractFault]:
     faults = [ContractFault(name, "name", "is used twice") for name in sorted({n for n in names if names.count(n) > 1})]
     for tool in tools:
         contract: ToolContract = tool.contract  # type: ignore[attr-defined]
-        found = [*_dependencies(tool, contract, by_name), *_fallback(contract, by_name)]
+        try:
+            found = contained_call(partial(_between, tool, contract, by_name), is_foreign=True)
+        except Fault as fault:  # schemas that cannot even be read
+            found = [("schema", f"cannot be compared: {fault.why}")]
         faults += [ContractFault(contract.name, field, why) for field, why in found]
     return faults
+
+
+def _between(tool: object, contract: ToolContract, by_name: Mapping[str, ToolContract]) -> list[tuple[str, str]]:
+    return [*_dependencies(tool, contract, by_name), *_fallback(contract, by_name)]
 
 
 def _dependencies(tool: object, contract: ToolContract, by_name: Mapping[str, ToolContract]) -> Iterator[tuple[str, str]]:
@@ -55,8 +64,8 @@ def _fallback(contract: ToolContract, by_name: Mapping[str, ToolContract]) -> It
         yield "fallback_tool", f"the way round is {'->'.join(way)}"
     if fallback.security.access_level > contract.security.access_level:
         yield "fallback_tool", f"{name} needs a higher access level than {contract.name} itself"
-    if fallback.has_effect:
-        yield "fallback_tool", f"{name} has an effect; what was decided and made durable for {contract.name} does not cover it"
+    if fallback.changes_something:
+        yield "fallback_tool", f"{name} changes something; what was decided and agreed to for {contract.name} does not cover it"
     narrow, wide = contract.schema.input_schema, fallback.schema.input_schema
     for field, why in misfits(narrow, wide):
         yield "fallback_tool", f"{name} cannot stand in: {field}: {why}"

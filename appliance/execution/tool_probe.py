@@ -11,15 +11,7 @@ from importlib.metadata import EntryPoint
 
 from appliance.contracts.third_party import ENTRY_POINTS
 from appliance.foundation.parent import signal_on_parents_death
-
-_LONGEST_WHY = 300
-
-
-def why_of(error: BaseException) -> str:
-    """Return what broke, on one short line."""
-    if isinstance(error, SystemExit):
-        return "it ends the process that loads it"
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST_WHY].rstrip(": ")
+from appliance.foundation.supervisor import why_of
 
 
 def main() -> None:

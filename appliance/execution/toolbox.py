@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
 
-from appliance.contracts.errors import BrokenResult, ToolValidationError
+from appliance.contracts.errors import BrokenResult, Fault, ToolValidationError
 from appliance.contracts.principal import AccessLevel
 from appliance.contracts.tool import (
     GuardedTool,
@@ -27,6 +28,8 @@ from appliance.contracts.tool import (
 from appliance.execution.contract_check import ContractFault, faults_of
 from appliance.execution.dependency_order import in_dependency_order
 from appliance.execution.tool_graph import cycle_among, faults_among
+from appliance.foundation.canonical import canonical_json
+from appliance.foundation.supervisor import contained_call, why_of
 
 AnyTool = Tool | LedgerTool
 
@@ -45,6 +48,10 @@ class Toolbox:
         faults = [fault for tool in tools for fault in faults_of(tool)]
         _refuse(faults)
         _refuse(faults_among(tools))
+        self._take(tools)
+
+    def _take(self, tools: Sequence[AnyTool]) -> None:
+        """Take tools that were checked."""
         by_name = {tool.contract.name: tool for tool in tools}
         order = in_dependency_order({name: tool.contract.dependencies for name, tool in by_name.items()})
         self._tools = {name: by_name[name] for name in order}
@@ -61,7 +68,7 @@ class Toolbox:
         Raises:
             ToolValidationError, CycleDetected: something is wrong with a shipped tool, as for :class:`Toolbox`.
         """
-        cls(shipped)
+        box = cls(shipped)
         taken, left_out = dict(third_party), {name: why for name, tool in third_party.items() if (why := _own_fault(name, tool))}
         names = {tool.contract.name for tool in shipped}
         left_out |= {name: f"{name}: name: is taken by a tool that ships" for name in taken if name in names}
@@ -71,7 +78,7 @@ class Toolbox:
             if not fresh:
                 break
             left_out |= fresh
-        box = cls([*shipped, *taken.values()])
+        box._take([*shipped, *taken.values()])  # each was checked: what it is made of is not asked twice
         box.left_out = MappingProxyType(left_out)
         return box
 
@@ -101,7 +108,8 @@ class Toolbox:
         Raises:
             ToolValidationError: no such tool, or an argument is missing, unknown or of the wrong type; names each.
         """
-        return _validated(name, self.find(name).contract.schema.arguments, arguments, "arguments")
+        checked, _ = _validated(name, self.find(name).contract.schema.arguments, arguments, "arguments")
+        return checked
 
     def check_result(self, name: str, value: Mapping[str, Any]) -> dict[str, Any]:
         """Return a result as JSON-ready fields.
@@ -109,7 +117,9 @@ class Toolbox:
         Raises:
             BrokenResult: the tool did not keep its result contract.
         """
-        return _validated(name, self.find(name).contract.schema.result, value, "result", BrokenResult).model_dump(mode="json")
+        model = self.find(name).contract.schema.result
+        _, fields = _validated(name, model, value, "result", BrokenResult)
+        return fields
 
     def not_ready(self, names: Iterable[str]) -> dict[str, str]:
         """Return which of these tools cannot be called now, each with why, in words fit to be spoken (S8). Unknown ones have
@@ -120,7 +130,7 @@ class Toolbox:
 
 def unknown_tool(name: str) -> ToolValidationError:
     """Return what is said of a tool that is not there, or that whoever asks must not learn of (T3)."""
-    return ToolValidationError(f"there is no tool {name}", tool=name, field="tool")
+    return ToolValidationError(f"there is no tool {name}", tool=name, field="tool").worded("plan_no_tool")
 
 
 def bound_s(tool: AnyTool) -> float:
@@ -198,9 +208,21 @@ def _validated(
     content: Mapping[str, Any],
     part: str,
     kind: type[ToolValidationError] = ToolValidationError,
-) -> BaseModel:
+) -> tuple[BaseModel, dict[str, Any]]:
+    """Return content as its model, and as JSON has it. The program of a model is its tool's, and may break.
+
+    A result has to be such that it can be stored: no NaN, no circle, no half of a surrogate.
+    """
+
+    def validate() -> tuple[BaseModel, dict[str, Any]]:
+        checked = model.model_validate(dict(content))
+        return checked, checked.model_dump(mode="json")
+
     try:
-        return model.model_validate(dict(content))
+        checked, fields = contained_call(validate, passing=(ValidationError, PydanticSerializationError), is_foreign=True)
+        if kind is BrokenResult:
+            canonical_json(fields).encode()
+        return checked, fields
     except ValidationError as error:
         # Values are left out: they may be what a person said.
         faults = [
@@ -209,3 +231,7 @@ def _validated(
         ]
         told = [str(fault) for fault in faults]
         raise kind("; ".join(told), tool=tool, field=faults[0].field, faults=told) from error
+    except (Fault, ValueError, TypeError, RecursionError) as error:
+        why = error.why if isinstance(error, Fault) else why_of(error)
+        told = [str(ContractFault(tool, part, f"is no JSON, or its model is broken: {why}"))]
+        raise kind(told[0], tool=tool, field=part, faults=told) from error

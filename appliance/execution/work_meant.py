@@ -13,6 +13,7 @@ from appliance.contracts.errors import Malformed
 from appliance.contracts.plan import Action
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
+from appliance.contracts.principal import AccessLevel, Identification, principal_of
 from appliance.contracts.store import Transaction
 from appliance.contracts.tool import ToolCall
 from appliance.contracts.turn import Turn, TurnState
@@ -49,6 +50,16 @@ def meant(tx: Transaction, call: ToolCall) -> list[Turn]:
     if call.context.get("by") != _FLOOR:
         return []
     return [turn for turn in work if turn.state in turns.ACTIVE]
+
+
+def may_stop(call: ToolCall, turn: Turn) -> bool:
+    """Whether a speaker may stop a turn's work: whoever stands at the machine may stop all of it, as they see what happens there;
+    others what somebody of their level asked for (of alarms: an operator), and a visitor nobody's but their own."""
+    who = call.principal
+    if who.identified is Identification.VOICE:
+        return True
+    needed = principal_of(turn.context).level
+    return who.level >= (needed if turn.lane == own_lane(call) else max(needed, AccessLevel.INTERNAL))
 
 
 def name_of(turn: Turn, plant: Plant, wording: Wording, language: str) -> str:

@@ -15,8 +15,13 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.named_value import number_of
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
+from appliance.contracts.refusals import no_tag
 from appliance.contracts.tag import DataType, Tag
+from appliance.foundation.canonical import digest
 from appliance.foundation.sentence import capital
+
+_READING = {"poll", "deadband", "deadband_percent"}  # how a tag is watched says nothing of what is written
+_PLACE = {"protocol", "host", "port", "serial"}
 
 WRITE_TOOL = "write_tag"
 """The one tool that writes tags; no other is given the field bus to write."""
@@ -36,6 +41,17 @@ class Write:
         return {"tag": self.key, "value": self.value, **limits}
 
 
+def basis_of(tool: str, arguments: Mapping[str, Any], plant: Plant) -> str:
+    """Return a digest of what the statement of a call rests on besides its arguments: how the tag of a write is declared, and the
+    device it leads to. Empty for other calls, and for a tag that is not known."""
+    tag = plant.tag_by_key.get(str(arguments.get("key", ""))) if tool == WRITE_TOOL else None
+    if tag is None:
+        return ""
+    link = plant.link_by_id.get(tag.link)
+    place = {} if link is None else link.model_dump(mode="json", include=_PLACE)
+    return digest({"tag": tag.model_dump(mode="json", exclude=_READING), "place": place})
+
+
 def write_of(tool: str, arguments: Mapping[str, Any]) -> Write | None:
     """Return the write that a call is, None when it is another one."""
     return Write(str(arguments.get("key", "")), arguments.get("value")) if tool == WRITE_TOOL else None
@@ -49,7 +65,7 @@ def require_permitted(write: Write, plant: Plant, wording: Wording, language: st
     """
     tag = plant.tag_by_key.get(write.key)
     if tag is None:
-        raise Refused(wording.reply("no_tag", language, key=write.key.replace("_", " ")), tag=write.key)
+        raise no_tag(write.key, wording.reply("no_tag", language))
     names = {"asset": tag.asset, "quantity": tag.key}
     if not tag.writable:
         raise Refused(capital(wording.reply("not_settable", language, **names)), tag=tag.key)

@@ -1,4 +1,7 @@
-"""Keeps optional services running: restarts with backoff, names what is degraded."""
+"""Keeps what breaks from taking the rest with it: services are restarted with backoff, a turn or a tool ends with a fault.
+
+The one file that catches every exception: what was caught is logged with its traceback, and named.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Corrupt, Fault, FloorhandError, OwnedElsewhere
 from appliance.foundation.backoff import delays_s
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_LONGEST_WHY = 300  # characters of what a fault says of itself
 
 _RECOVERED_AFTER_S = 10.0  # a service that was started again and still runs after this is no longer called degraded
 _STEADY_S = 60.0  # a service that ran this long has recovered: its backoff starts anew
@@ -65,3 +74,100 @@ async def supervise(name: str, run: Callable[[], Awaitable[None]], clock: Clock,
             waits = delays_s(0.5, 30.0)
         degraded.mark(name, why)
         await asyncio.sleep(next(waits))
+
+
+def why_of(error: BaseException) -> str:
+    """Return what broke, on one short line, whatever the error is made of."""
+    if isinstance(error, SystemExit):
+        return "it ends the process that loads it"
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - another package's error may break while it is read
+        said = "it cannot even say why"
+    line = f"{type(error).__name__}: {' '.join(said.split())}"[:_LONGEST_WHY].rstrip(": ")
+    return line.encode("utf-8", "replace").decode()  # half a surrogate can be stored nowhere
+
+
+async def contained(work: Awaitable[T], *, passing: tuple[type[BaseException], ...] = (), is_foreign: bool = False) -> T:
+    """Return what ``work`` returns; whatever breaks in its program is a fault.
+
+    The errors of the contracts pass, and ``passing``; so does what ends a task or the process, unless it is the program of
+    another package (``is_foreign``), which has to end neither. Of several errors at once one of ours passes.
+
+    Raises:
+        Fault: a mistake in the program; it was logged with its traceback.
+    """
+    passes: tuple[type[BaseException], ...] = (FloorhandError, asyncio.CancelledError, *passing)
+    try:
+        return await work
+    except passes:
+        raise
+    except Exception as error:
+        raise _passed_or_fault(error) from error
+    except BaseException as error:
+        if not is_foreign:
+            raise
+        raise _fault(error) from error
+
+
+def contained_call(work: Callable[[], T], *, passing: tuple[type[BaseException], ...] = (), is_foreign: bool = False) -> T:
+    """Do as :func:`contained` with a plain call."""
+    passes: tuple[type[BaseException], ...] = (FloorhandError, asyncio.CancelledError, *passing)
+    try:
+        return work()
+    except passes:
+        raise
+    except Exception as error:
+        raise _passed_or_fault(error) from error
+    except BaseException as error:
+        if not is_foreign:
+            raise
+        raise _fault(error) from error
+
+
+class Faults:
+    """Mistakes in our own program that turns met: how many there were. The first makes the appliance degraded until it is started
+    again, since nothing but another program mends it."""
+
+    PART = "program"
+
+    def __init__(self, degraded: Degraded) -> None:
+        self.count = 0
+        self._degraded = degraded
+
+    async def contained(self, work: Awaitable[T], *, passing: tuple[type[BaseException], ...] = ()) -> T:
+        """Do as :func:`contained`, and count."""
+        try:
+            return await contained(work, passing=passing)
+        except Fault as fault:
+            if not fault.is_counted:
+                fault.is_counted = True
+                self.count += 1
+                if self.PART not in self._degraded.reasons:
+                    self._degraded.mark(self.PART, f"a fault in the program ended a turn or a step; the log has it: {fault.why}")
+            raise
+
+    async def contained_in_call(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Do as :meth:`contained` with a tool's call, which may end in a ``TimeoutError`` as well. It is begun in here: a task
+        that is cancelled before it runs leaves nothing behind."""
+        return await self.contained(call(), passing=(TimeoutError,))
+
+
+def _passed_or_fault(error: Exception) -> BaseException:
+    """Return the error of ours in a group of several, what ends the process first; a fault if there is none."""
+    ours = _leaves(error, FloorhandError) if isinstance(error, ExceptionGroup) else []
+    ours.sort(key=lambda each: not isinstance(each, OwnedElsewhere | Corrupt))
+    return ours[0] if ours else _fault(error)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException], kind: type[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for each in group.exceptions:
+        found += _leaves(each, kind) if isinstance(each, BaseExceptionGroup) else [each] if isinstance(each, kind) else []
+    return found
+
+
+def _fault(error: BaseException) -> Fault:
+    why = why_of(error)
+    log.error("fault", extra={"why": why}, exc_info=error)
+    return Fault(why)

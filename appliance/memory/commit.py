@@ -182,7 +182,7 @@ class ThreePhaseWrite:
         memory, now = self._to_store(draft, key, has_vector=False), self._clock.utc()
         await self._ledger.transaction(partial(save_rejection, memory=memory, reason=why, at=now))
         log.info("memory.rejected", extra={"key": key, "why": why, "tier": draft.tier})
-        raise MemoryWriteRejected(why, key=key, tier=str(draft.tier), scope=draft.scope)
+        raise MemoryWriteRejected(why, key=key, tier=str(draft.tier), scope=draft.scope).worded("not_remembered", why=why)
 
     def _to_store(self, draft: MemoryDraft, key: str, *, has_vector: bool) -> StoredMemory:
         text_bytes = len(draft.text.encode("utf-8", "replace")) + len(str(draft.facts).encode("utf-8", "replace"))

@@ -36,6 +36,11 @@ def steps_for(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Ste
     return answer(intent, tongue, context)
 
 
+def needed_for(intent: str) -> tuple[str, ...]:
+    """Return the tools without which an intent could not be carried out, besides those that everybody may call."""
+    return (_NEEDED[intent],) if intent in _NEEDED else ()
+
+
 def say(text: str, *, id: str = "answer", when: str = "") -> Step:
     """A step that says ``text``."""
     return Step(id, "say", {"text": text}, when)
@@ -64,9 +69,8 @@ def _set_tag(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Step
 
 def _set_tag_to_limit(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
     tag = _settable(intent, tongue)
-    limit = tag.high if intent.slots["limit"] == "high" else tag.low
-    assert limit is not None  # the plant model refuses a writable tag without limits
-    return _write(tag, limit, tongue)
+    low, high = require_settable(tag, tongue)
+    return _write(tag, high if intent.slots["limit"] == "high" else low, tongue)
 
 
 def _write(tag: Tag, value: float, tongue: Tongue) -> Steps:
@@ -217,6 +221,11 @@ def _code_again(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> S
     return (say(tongue.reply(intent.name, code=" ".join(str(intent.slots["code"])))),)
 
 
+def _help(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    """Offer what the asker may do: who may not change anything hears of nothing that does."""
+    return (say(tongue.reply("help" if context.get("may_act") else "help_reading")),)
+
+
 def _fixed(reply: str) -> Answer:
     """A plan that only says a reply without placeholders."""
     return lambda intent, tongue, context: (say(tongue.reply(reply)),)
@@ -248,7 +257,7 @@ _ANSWERS: Mapping[str, Answer] = {
     "stop_work": _stop_work,
     "cancel_step": _cancel_step,
     "report_work": _report_work,
-    "help": _fixed("help"),
+    "help": _help,
     "confirm": _fixed("nothing_pending"),
     "deny": _fixed("nothing_pending"),
     "not_understood": _fixed("not_understood"),
@@ -264,3 +273,18 @@ _ANSWERS: Mapping[str, Answer] = {
     "may_not_confirm": _fixed("may_not_confirm"),
 }
 """Intent -> its plan. Besides those of the phrases: what the conductor asks for when a sentence or an answer fits nothing."""
+
+_NEEDED: Mapping[str, str] = {
+    "set_tag": "write_tag",
+    "set_tag_to_limit": "write_tag",
+    "acknowledge_alarm": "acknowledge_alarm",
+    "reset_alarm": "reset_alarm",
+    "shelve_alarm": "shelve_alarm",
+    "unshelve_alarm": "unshelve_alarm",
+    "create_work_order": "create_work_order",
+    "work_order_done": "update_work_order",
+    "work_order_note": "update_work_order",
+    "schedule_check": "schedule_check",
+    "cancel_checks": "cancel_checks",
+}
+"""Intent -> the tool of its plan that not everybody may call."""

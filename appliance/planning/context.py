@@ -2,7 +2,8 @@
 
 *Stable*: who the appliance is, rules, tools that read, names of the plant. The same bytes in every prompt of a session, so that
 a server finds what it has read before. *Context*: what the session's snapshot holds. *Volatile*: earlier turns, memories, what
-this request may need besides, results so far, the request.
+this request may need besides, results so far, the request. Nothing above the asker's level is in any of them (T3): no memory for
+who may not search them, no turn of somebody who may do more, no result of a tool that is not there for them.
 
 In: what is asked, and whose tokens count. Out: the messages, and the tiers as ``floorhand context`` shows them.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Corrupt, Unavailable
@@ -33,6 +34,8 @@ from appliance.store import conversations
 
 log = logging.getLogger(__name__)
 
+SEARCH = "search_memory"
+"""The tool that gives memories: who may not call it is shown none, recalled or pinned."""
 SCALES = (1.0, 0.75, 0.5, 0.35)
 """Shares of the room that are tried one after the other when a request turned out too long; then there is none."""
 
@@ -124,8 +127,9 @@ class Contexts:
         """
         tongue = Tongue(self._phrasebook.phrases(asked.intent.language), self._plant)
         knowledge = await self._knowledge.of(asked.session_id, keep=keep)
-        memories = await self._recalled(asked.intent.text, tongue)
+        memories = await self._recalled(asked.intent.text, tongue) if SEARCH in asked.tools else []
         past = await conversations.earlier(self._ledger, asked.session_id, asked.turn_id, _MOST_TURNS)
+        past = [_as_seen(turn, asked) for turn in past if turn.level <= asked.principal.level]
         offer = choose(asked.tools, asked.intent.text, scale.context_tokens)
         parts = _Parts(asked, offer, tongue, knowledge, memories, past, is_last)
         for share in SCALES[smaller:]:
@@ -139,8 +143,9 @@ class Contexts:
 
     def _within(self, room: _Room, parts: _Parts, scale: TokenScale) -> ModelContext | None:
         """Return the prompt within a room, None if it does not fit. Takes tens of milliseconds: not for the event loop."""
-        level, tongue = parts.asked.principal.level, parts.tongue
-        prefix = self._prefixes.of(parts.offer.reading, tongue, parts.knowledge, level, room.whole, scale)
+        asked, tongue = parts.asked, parts.tongue
+        knowledge = parts.knowledge.seen_by(asked.principal.level, may_search=SEARCH in asked.tools)
+        prefix = self._prefixes.of(parts.offer.reading, tongue, knowledge, room.whole, scale)
         if not prefix.stable.text:
             return None
         left = room.whole - scale.count_tokens(prefix.stable.text) - scale.count_tokens(prefix.context.text)
@@ -167,6 +172,11 @@ class Contexts:
             log.warning("context.without_memories", extra={"why": error.message})
             return []
         return [each for each in recall.found if _is_relevant(each, assets)][:_MOST_MEMORIES]
+
+
+def _as_seen(turn: conversations.PastTurn, asked: Asked) -> conversations.PastTurn:
+    """Return an earlier turn without what came of tools that the asker may not call."""
+    return replace(turn, steps=tuple(step for step in turn.steps if step.tool in asked.tools))
 
 
 def _is_relevant(found: Recollection, assets: Sequence[str]) -> bool:

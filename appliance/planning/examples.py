@@ -2,10 +2,12 @@
 
 An example means a sentence of the phrases (``examples:`` in the phrase file), so what is understood is always something that can
 be said, is shown in those words, and gets the plan that it always gets. Names of the plant are masked on both sides. A label
-counts only if it names the same kinds of things, is near enough, and clearly nearer than any other.
+counts only if it names the same kinds of things, is near enough, and clearly nearer than any other. Likeness does not see a "not",
+a "yesterday" or a "who": words that the phrase file lists (``never:``) are looked for as such.
 
 What only reads is done at once, after it was said what was understood. What acts is asked back first, once: by the question its
-plan has anyway, else by one that names the sentence; a yes to it is the consent to exactly that step.
+plan has anyway, after it was said what was understood, else by one that names the sentence; a yes to it is the consent to exactly
+that step.
 """
 
 from __future__ import annotations
@@ -42,21 +44,31 @@ _TRY_AGAIN_S = 3600.0  # an encoder that cannot be loaded is tried again every h
 _LONGEST = 200  # characters; what is longer is a story and not a request
 _ASK, _UNDERSTOOD = "meant", "understood"
 
+_NOT_BARRED = frozenset(
+    {"list_alarms", "list_playbooks", "list_checks", "status", "vitals", "help", "repeat", "report_work", "what_pending"}
+)
+"""Intents of talk about the appliance itself and its alarms: "why is it beeping" is one, and a wrong one costs nothing."""
+_QUESTIONS = frozenset({"read_tag", "run_playbook"})
+"""Intents of questions about now. All that are neither are orders."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The nearest label: its intent, the sentence it means, how near it is, how near the best other one, and whether the
-    utterance names something of the plant."""
+    """The nearest label: its intent, the sentence it means, how near it is, how near the best other one, whether the utterance
+    names something of the plant, and whether it has a word that this label never has (``never:``)."""
 
     intent: str
     sentence: str
     likeness: float
     next_likeness: float
     names_something: bool
+    is_barred: bool = False
 
     @property
     def is_clear(self) -> bool:
         """Whether it may be taken."""
+        if self.is_barred:
+            return False
         enough = NEAR_ENOUGH if self.names_something else NEAR_ENOUGH_ALONE
         return self.likeness >= enough and self.likeness - self.next_likeness >= CLEARLY_NEARER
 
@@ -82,6 +94,9 @@ class Router:
                     self._labels.append(_Label(intent, each.means, kinds))
                     self._texts.append(self._masks.shown(said))
         self._places: Any = None
+        words = phrases.file.examples
+        self._never = self._masks.any_of_words(words.never)
+        self._never_an_order = self._masks.any_of_words(words.never_an_order)
 
     async def prepare(self, embedder: Embedder) -> None:
         """Embed the examples.
@@ -115,7 +130,14 @@ class Router:
         sentence = means
         for kind, name in reading.named.items():
             sentence = sentence.replace(f"{{{kind}}}", name)
-        return Found(intent, sentence, likeness, others[0][1][0] if others else -1.0, bool(reading.named))
+        next_likeness = others[0][1][0] if others else -1.0
+        return Found(intent, sentence, likeness, next_likeness, bool(reading.named), self._is_barred(intent, reading.text))
+
+    def _is_barred(self, intent: str, text: str) -> bool:
+        """Whether an utterance has a word that the sentences of an intent never have."""
+        if intent in _NOT_BARRED:
+            return False
+        return bool(self._never.search(text) or (intent not in _QUESTIONS and self._never_an_order.search(text)))
 
 
 class ExamplePlanner:
@@ -175,6 +197,7 @@ class ExamplePlanner:
     def _told(self, plan: Plan, meant: Intent, sentence: str, asked: Asked) -> Plan:
         """Put before a plan what was understood, or the question whether it was meant."""
         said = {"sentence": literal(sentence)}
+        told = Step(_UNDERSTOOD, "say", {"text": self._phrasebook.reply("understood_as", meant.language, **said)})
         acting = [step for step in plan.steps if step.tool not in asked.tools or asked.tools[step.tool].changes_something]
         consented = {str(step.arguments.get("approves")) for step in plan.steps if step.tool == "ask"}
         unasked = [step for step in acting if step.id not in consented]
@@ -185,9 +208,7 @@ class ExamplePlanner:
             cancelled = Step("not_meant", "say", {"text": reply("cancelled", meant.language)}, f"not {_ASK}")
             on_yes = [replace(step, when=all_of([_ASK, step.when])) for step in plan.steps]
             steps: Sequence[Step] = (Step(_ASK, "ask", ask), *on_yes, cancelled)
-        elif acting:
-            steps = plan.steps  # its own question says exactly what will happen
-        else:
-            steps = (Step(_UNDERSTOOD, "say", {"text": reply("understood_as", meant.language, **said)}), *plan.steps)
+        else:  # what acts has its own question, which says exactly what will happen
+            steps = (told, *plan.steps)
         source = f"example:{meant.name}"
         return replace(plan, source=source, steps=tuple(steps))

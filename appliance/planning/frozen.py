@@ -6,7 +6,7 @@ A correction reaches new sessions; running ones keep what they began with, and :
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -40,9 +40,10 @@ class Knowledge:
         """Digest of what it says, whatever commit says it."""
         return digest(self.content)
 
-    def for_level(self, level: AccessLevel) -> tuple[Mapping[str, str], ...]:
-        """Return the playbooks that somebody of this level may run; of others nothing is said."""
-        return tuple(each for each in self.playbooks if AccessLevel.of_word(each["access"]) <= level)
+    def seen_by(self, level: AccessLevel, *, may_search: bool) -> Knowledge:
+        """Return what somebody of this level may know of it: the playbooks they may run, and notes if they may search memories."""
+        playbooks = tuple(each for each in self.playbooks if AccessLevel.of_word(each["access"]) <= level)
+        return replace(self, playbooks=playbooks, memories=self.memories if may_search else ())
 
 
 class FrozenKnowledge:

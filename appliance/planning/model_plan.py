@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from appliance.contracts.errors import Malformed
-from appliance.contracts.plan import Step
+from appliance.contracts.plan import Action, ActionState, Step
 from appliance.contracts.tool import ToolContract
 from appliance.foundation.untrusted import clean
+from appliance.planning.result_names import gives
 from appliance.planning.tool_choice import own_arguments
 
 MOST_STEPS = 8
@@ -26,8 +28,10 @@ MOST_STEPS = 8
 
 _LONGEST_REPLY = 20_000  # characters; a plan of MOST_STEPS steps has a tenth of that
 _LONGEST_TEXT = 600
+_FIELDS_TOLD = 8
 _LONGEST_SAID = 400  # characters; half a minute of speech
-_NAME = re.compile(r"\{steps\.([a-z0-9_]{1,16})((?:\.[A-Za-z0-9_-]{1,64}){1,6})\}")
+_NAME = re.compile(r"\{steps\.([a-z0-9_]{1,32})((?:\.[A-Za-z0-9_-]{1,64}){0,6})\}")
+_ROUND = re.compile(r"m[1-9]_(.+)")
 _NOT_IN_SCHEMA = frozenset({"title", "default", "description", "examples", "format", "pattern"})
 
 
@@ -91,15 +95,32 @@ def read(text: str) -> ModelPlan:
         ) from error
 
 
-def steps_of(plan: ModelPlan, tools: Mapping[str, ToolContract], prefix: str) -> tuple[Step, ...]:
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A reading step whose result can be named: its id in the turn, and what its tool gives."""
+
+    id: str
+    contract: ToolContract
+
+
+def steps_of(
+    plan: ModelPlan,
+    tools: Mapping[str, ToolContract],
+    prefix: str,
+    earlier: Sequence[Action] = (),
+    known: Mapping[str, ToolContract] | None = None,
+) -> tuple[Step, ...]:
     """Return a model's steps as ours, with ``prefix`` before each id. What is read twice in the same way is read once.
+
+    ``earlier`` are the steps of the rounds before, whose results can be named by the ids the model gave them; ``known`` are the
+    tools they were made with.
 
     Raises:
         Malformed: naming every fault, in words for the model.
     """
     faults: list[str] = []
     steps: list[Step] = []
-    readers: dict[str, str] = {}
+    readers = dict(_read_before(earlier, known or tools))
     ours: dict[str, str] = {}
     taken: set[str] = set()
     for told in plan.steps:
@@ -116,6 +137,7 @@ def steps_of(plan: ModelPlan, tools: Mapping[str, ToolContract], prefix: str) ->
         if contract.changes_something and _has_braces(told.arguments):
             faults.append(f"step {told.id}: what changes something takes no results of other steps; write the value itself")
         taken.add(told.id)
+        faults += [f"step {told.id}: {fault}" for fault in _name_faults(told.arguments, readers)]
         arguments = {name: _ours(value, readers) for name, value in told.arguments.items()}
         is_reading = not contract.changes_something and not contract.extends_plan and told.tool != "say"
         same = next((s for s in steps if is_reading and (s.tool, s.arguments) == (told.tool, arguments)), None)
@@ -124,13 +146,43 @@ def steps_of(plan: ModelPlan, tools: Mapping[str, ToolContract], prefix: str) ->
             after = tuple(dict.fromkeys(ours[name] for name in told.after if name in ours))
             steps.append(Step(ours[told.id], told.tool, arguments, after=after))
         if not contract.changes_something:
-            readers[told.id] = ours[told.id]
+            readers[told.id] = _Reader(ours[told.id], contract)
     if faults:
         raise Malformed("; ".join(faults), faults=faults)
     return tuple(steps)
 
 
-def _ours(value: Any, readers: Mapping[str, str], depth: int = 1) -> Any:
+def _read_before(earlier: Sequence[Action], known: Mapping[str, ToolContract]) -> Iterator[tuple[str, _Reader]]:
+    """Yield the reading steps of earlier rounds by the id the model gave them, and by their own; the newest last."""
+    for step in earlier:
+        contract = known.get(step.tool)
+        if contract is None or contract.changes_something or step.state is not ActionState.DONE or step.result is None:
+            continue
+        yield step.step_id, _Reader(step.step_id, contract)
+        if found := _ROUND.fullmatch(step.step_id):
+            yield found[1], _Reader(step.step_id, contract)
+
+
+def _name_faults(value: Any, readers: Mapping[str, _Reader]) -> Iterator[str]:
+    """Yield what is wrong with the results that are named: spoken as they stand they would be braces."""
+    match value:
+        case str():
+            for found in _NAME.finditer(value):
+                reader, field = readers.get(found[1]), found[2].removeprefix(".")
+                if reader is None:
+                    yield f"{clean(found[0], 64)}: there is no earlier reading step {found[1]}"
+                elif not field or not gives(reader.contract, field):
+                    fields = ", ".join(clean(name, 32) for name in list(reader.contract.schema.result.model_fields)[:_FIELDS_TOLD])
+                    yield f"{clean(found[0], 64)}: {reader.contract.name} gives {fields}"
+        case Mapping():
+            for item in value.values():
+                yield from _name_faults(item, readers)
+        case list():
+            for item in value:
+                yield from _name_faults(item, readers)
+
+
+def _ours(value: Any, readers: Mapping[str, _Reader], depth: int = 1) -> Any:
     """Return a value bounded, visible, and with every brace literal but those that name a result of an earlier reading step."""
     if depth > 6:
         raise Malformed("arguments are nested deeper than 6")
@@ -147,11 +199,11 @@ def _ours(value: Any, readers: Mapping[str, str], depth: int = 1) -> Any:
             return value
 
 
-def _text(text: str, readers: Mapping[str, str]) -> str:
+def _text(text: str, readers: Mapping[str, _Reader]) -> str:
     pieces, end = [], 0
     for found in _NAME.finditer(text):
         if found[1] in readers:
-            pieces += [_literal(text[end : found.start()]), f"{{steps.{readers[found[1]]}{found[2]}}}"]
+            pieces += [_literal(text[end : found.start()]), f"{{steps.{readers[found[1]].id}{found[2]}}}"]
             end = found.end()
     return "".join([*pieces, _literal(text[end:])])
 

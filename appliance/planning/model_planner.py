@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from appliance.contracts.condition import all_of
 from appliance.contracts.errors import Malformed, Refused, Unavailable
@@ -111,11 +112,13 @@ class ModelPlanner:
         told = model_plan.read(reply.text)
         language = asked.intent.language
         tongue = Tongue(self._phrasebook.phrases(language), self._plant)
-        steps = model_plan.steps_of(told, offered, prefix)
+        steps = model_plan.steps_of(told, offered, prefix, asked.earlier, asked.tools)
+        steps = _without_foretelling(steps, offered)
         acting = [step.id for step in steps if offered[step.tool].changes_something or offered[step.tool].extends_plan]
         if len(acting) > 1:
             raise Malformed("at most one step of a plan may change something; do the first one now")
-        is_talking = any(step.tool == "say" for step in steps)
+        follows = any(offered[step.tool].extends_plan for step in steps)
+        is_talking = follows or any(step.tool == "say" for step in steps)
         goes_on = not acting and not is_last and (told.goes_on or not is_talking)
         if goes_on:
             steps = tuple(step for step in steps if step.tool != "say")  # what it says comes when it has seen the results
@@ -155,16 +158,37 @@ class ModelPlanner:
                 return step
 
     def _check_names(self, steps: Sequence[Step]) -> None:
-        """Raises Malformed: a tag or machine the plant does not have."""
+        """Raises Malformed: a tag or machine the plant does not have, however deep in the arguments it is named."""
         for step in steps:
-            told = step.arguments
-            keys = [told.get("key"), *(told["keys"] if isinstance(told.get("keys"), list) else ())]
-            for key in keys:
-                if key is not None and str(key) not in self._plant.tag_by_key:
-                    raise Malformed(f"step {step.id}: there is no tag {clean(str(key), 64)}")
-            asset = told.get("asset")
-            if asset and str(asset) not in self._plant.asset_by_id:
-                raise Malformed(f"step {step.id}: there is no machine {clean(str(asset), 64)}")
+            for told in _mappings(step.arguments):
+                keys = [told.get("key"), *(told["keys"] if isinstance(told.get("keys"), list) else ())]
+                for key in keys:
+                    if key is not None and str(key) not in self._plant.tag_by_key:
+                        raise Malformed(f"step {step.id}: there is no tag {clean(str(key), 64)}")
+                asset = told.get("asset")
+                if asset and str(asset) not in self._plant.asset_by_id:
+                    raise Malformed(f"step {step.id}: there is no machine {clean(str(asset), 64)}")
+
+
+def _without_foretelling(steps: Sequence[Step], offered: Mapping[str, ToolContract]) -> tuple[Step, ...]:
+    """Return the steps without what is said beside a procedure: its steps come behind all of these, and tell what came of it."""
+    if not any(offered[step.tool].extends_plan for step in steps):
+        return tuple(steps)
+    said = {step.id for step in steps if step.tool == "say"}
+    kept = [step for step in steps if step.id not in said]
+    return tuple(replace(step, after=tuple(name for name in step.after if name not in said)) for step in kept)
+
+
+def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield a mapping and all that it holds."""
+    match value:
+        case Mapping():
+            yield value
+            for held in value.values():
+                yield from _mappings(held)
+        case list():
+            for held in value:
+                yield from _mappings(held)
 
 
 def _require_room(model: LanguageModel, request: ModelRequest) -> None:

@@ -63,6 +63,10 @@ class NameMasks:
             plain = plain.replace(f"{{{kind}}}", stand_in)
         return self._canonical(plain)
 
+    def any_of_words(self, words: Iterable[str]) -> re.Pattern[str]:
+        """Return a pattern that finds any of these words in what :meth:`readings` return: whole words, where there are spaces."""
+        return self._any_of(self._canonical(word) for word in words)
+
     def _with_amount(self, form: str, named: Mapping[str, str]) -> Masked:
         found = dict(named)
         return Masked(self._canonical(self._masked(self._amounts, "amount", form, found)), found)

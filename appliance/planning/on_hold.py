@@ -5,32 +5,16 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from appliance.contracts.plan import Plan, Step
+from appliance.contracts.condition import condition_of
+from appliance.contracts.plan import Plan
+from appliance.store.step_names import without
 
-_NOT = "not "
 _QUESTION = "ask"
 
 
 def without_held(plan: Plan, held: Set[str]) -> Plan:
     """Return the plan without the steps that call a ``held`` tool, the questions that lead to them, and what depends on these."""
-    gone: set[str] = set()
-    for step in plan.steps:
-        if step.tool in held:
-            gone.add(step.id)
-            gone |= {asking.id for asking in plan.steps if asking.tool == _QUESTION and asking.id == _asked(step)}
-    kept: list[Step] = []
-    for step in plan.steps:
-        if step.id in gone or _asked(step) in gone or _reads(step, gone):
-            gone.add(step.id)
-        else:
-            kept.append(step)
-    return replace(plan, steps=tuple(kept))
-
-
-def _asked(step: Step) -> str:
-    return step.when.removeprefix(_NOT)
-
-
-def _reads(step: Step, gone: Set[str]) -> bool:
-    text = repr(step.arguments)
-    return any(f"{{steps.{name}." in text for name in gone)
+    questions = {step.id for step in plan.steps if step.tool == _QUESTION}
+    gone = {step.id for step in plan.steps if step.tool in held}
+    leading = {name for step in plan.steps if step.id in gone for name in condition_of(step.when).steps if name in questions}
+    return replace(plan, steps=without(plan.steps, gone | leading))

@@ -114,9 +114,12 @@ class Examples(_Closed):
 
 
 class ExampleWords(_Closed):
-    """``stand_ins``: words that stand for names when likeness is looked at, so that no machine's name makes a difference."""
+    """``stand_ins``: words that stand for names when likeness is looked at, so that no machine's name makes a difference.
+    ``never``: words of what is no question about now, nor an order; ``never_an_order``: those that only an order has not."""
 
     stand_ins: dict[str, str] = {}
+    never: list[str] = []
+    never_an_order: list[str] = []
     intents: dict[str, list[Examples]] = {}
 
 

@@ -1,7 +1,8 @@
 """Whether a plan is one (S8): its form, the tools it names, and the arguments it gives them. Pure.
 
 What is filled in only when a step runs (``{steps.read.value}``) is not known yet: an argument that holds such a name is checked
-then, by whoever runs the step. So are those of optional steps, which may fail without failing the turn.
+then, by whoever runs the step; that the named tool has such a field is checked here. Those of optional steps are checked when they
+run, too: they may fail without failing the turn.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from appliance.contracts.condition import LONGEST, condition_of
 from appliance.contracts.errors import Malformed
 from appliance.contracts.plan import Plan
 from appliance.contracts.tool import ToolContract
+from appliance.planning.result_names import gives, names_of_results
 
 MOST_STEPS = 64  # the longest shipped playbook has a dozen
 
@@ -66,18 +68,18 @@ def _faults(plan: Plan, tools: Mapping[str, ToolContract]) -> Iterator[str]:
     except ValidationError as error:
         yield from (f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors(include_url=False, include_input=False))
         return
-    seen: set[str] = set()
+    seen: dict[str, ToolContract | None] = {}
     for step in plan.steps:
         if step.id in seen:
             yield f"{step.id}: there are two steps of this id"
         yield from (f"{step.id}: {fault}" for fault in _condition_faults(step.when, seen))
         yield from (f"{step.id}: after {name!r}: there is no earlier step of this id" for name in step.after if name not in seen)
-        seen.add(step.id)
-        contract = tools.get(step.tool)
+        contract = seen[step.id] = tools.get(step.tool)
         if contract is None:
             yield f"{step.id}: there is no tool {step.tool}"
         elif not step.optional:  # an alarm is told all the same when its machine has no tags to read beside it
             yield from (f"{step.id}.{fault}" for fault in _argument_faults(step.arguments, contract))
+            yield from (f"{step.id}: {fault}" for fault in _result_faults(step.arguments, seen))
 
 
 def _condition_faults(when: str, seen: Container[str]) -> Iterator[str]:
@@ -98,6 +100,13 @@ def _argument_faults(arguments: Mapping[str, Any], contract: ToolContract) -> It
             name = str(fault["loc"][0]) if fault["loc"] else ""
             if not _is_open(arguments.get(name)):
                 yield f"{_place(fault['loc'])}: {fault['msg']}"
+
+
+def _result_faults(arguments: Mapping[str, Any], seen: Mapping[str, ToolContract | None]) -> Iterator[str]:
+    for name, field in names_of_results(arguments):
+        contract = seen.get(name)
+        if contract is not None and not gives(contract, field):
+            yield f"{{steps.{name}.{field}}}: {contract.name} gives no such field"
 
 
 def _is_open(value: Any) -> bool:

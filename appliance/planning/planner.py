@@ -53,7 +53,8 @@ class Planner:
         """
         if intent.name == RUN:
             return self._timed(self._asked_for(intent, level))
-        steps = answers.steps_for(intent, self._tongue(intent.language), context)
+        may = {**context, "may_act": level >= AccessLevel.OPERATOR}
+        steps = answers.steps_for(intent, self._tongue(intent.language), may)
         return self._timed(Plan(intent.name, f"phrase:{intent.name}", steps))
 
     def _asked_for(self, intent: Intent, level: AccessLevel) -> Plan:

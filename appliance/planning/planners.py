@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Plan
-from appliance.contracts.planning import Asked, PlanMaker
+from appliance.contracts.planning import Asked, PlanMaker, needing
+from appliance.planning.answers import needed_for
 from appliance.planning.planner import Planner
 
 NOT_UNDERSTOOD = "not_understood"
@@ -52,7 +53,7 @@ class PhrasePlanner:
         """Return the plan of a sentence we know. A playbook above the asker's level is a sentence nobody knows (T3).
 
         Raises:
-            Refused: it will not be done; the message is the sentence to say.
+            Refused: it will not be done; the message is the sentence to say, and it names the tools it would have needed.
             Malformed: a language without phrases.
         """
         intent = asked.intent
@@ -64,7 +65,11 @@ class PhrasePlanner:
                 self._planner.procedures.find(str(intent.slots["playbook"]), language, level)
             except Refused:
                 return None
-        return self._planner.plan(intent, asked.facts, asked.principal.level)
+        try:
+            return self._planner.plan(intent, asked.facts, asked.principal.level)
+        except Refused as refused:
+            needing(refused, needed_for(intent.name))
+            raise
 
 
 class NotUnderstood:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from appliance.contracts.tag import DataType, Tag
-from appliance.foundation.untrusted import clean
+from appliance.foundation.untrusted import unmarked
 from appliance.planning.tongue import Tongue
 from appliance.planning.vocabulary import Name, canonical
 
@@ -21,12 +21,12 @@ def tag_line(tag: Tag, tongue: Tongue) -> str:
     unit = f", {tag.unit}" if tag.unit else ""
     can_be_set = tag.writable and tag.type is not DataType.BOOL and tag.low is not None and tag.high is not None
     limits = f", can be set from {tag.low:g} to {tag.high:g}" if can_be_set else ""
-    return clean(f"{tag.key}: {named}{unit}{limits}", _LONGEST_LINE)
+    return unmarked(f"{tag.key}: {named}{unit}{limits}", _LONGEST_LINE)
 
 
 def asset_line(asset: str, tongue: Tongue) -> str:
     """Return one machine as a line."""
-    return clean(f"{asset}: {tongue.asset(asset)}", _LONGEST_LINE)
+    return unmarked(f"{asset}: {tongue.asset(asset)}", _LONGEST_LINE)
 
 
 def assets_in(said: str, tongue: Tongue) -> list[str]:

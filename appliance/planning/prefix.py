@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from appliance.contracts.plant import Plant
-from appliance.contracts.principal import AccessLevel
 from appliance.contracts.tool import ToolContract
 from appliance.planning import plant_names, prompt
 from appliance.planning.frozen import Knowledge
@@ -67,18 +66,17 @@ class Prefixes:
         reading: Sequence[ToolContract],
         tongue: Tongue,
         knowledge: Knowledge,
-        level: AccessLevel,
         room: int,
         scale: TokenScale,
     ) -> Prefix:
-        """Return the prefix for an asker's tools and level in a room of so many tokens."""
-        key = (tuple(each.name for each in reading), tongue.language, knowledge.digest, level, room)
+        """Return the prefix for an asker's tools, and what they may know, in a room of so many tokens."""
+        key = (tuple(each.name for each in reading), tongue.language, knowledge.digest, room)
         known = self._kept.get(key)
         if known is None:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             stable, tags = self._stable(reading, tongue, scale, int(room * _STABLE_SHARE))
-            shown = prompt.frozen(knowledge.for_level(level), knowledge.memories)
+            shown = prompt.frozen(knowledge.playbooks, knowledge.memories)
             known = self._kept[key] = Prefix(stable, whole_lines("context", shown, int(room * _CONTEXT_SHARE), scale), tags)
         return known
 

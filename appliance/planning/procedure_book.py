@@ -69,24 +69,25 @@ class ProcedureBook:
             valid = ", ".join(playbook.parameters) or "none"
             raise Malformed(f"the procedure {name} has no parameter {strange!r}; valid: {valid}", parameter=strange)
         if set(playbook.parameters) - set(given):
-            raise Refused(capital(tongue.reply("playbook_needs", title=title, example=self._example(playbook, tongue) or "…")))
+            raise self._needs(playbook, tongue, title)
         words = {key: self._checked(playbook, key, value, tongue, title) for key, value in given.items()}
         return Filler(Occasion(self.plant.site, dict(given), words), tongue, playbook).steps()
 
     def _known(self, name: str, tongue: Tongue, level: AccessLevel) -> Playbook:
         playbook = self.playbooks.find(name)
         if playbook is None or playbook.level > level or not playbook.speaks(tongue.language):
-            # The name is as it was given, not as people call it: that there is one by this name must not show.
-            raise Refused(tongue.reply("playbook_unknown", title=name.replace("-", " ")), playbook=name)
+            raise Refused(tongue.reply("playbook_unknown"), playbook=name)  # not its name: that could be any sentence
         return playbook
 
     def _checked(self, playbook: Playbook, name: str, value: Any, tongue: Tongue, title: str) -> str:
         """Return a parameter in words.
 
         Raises:
-            Refused: a machine it is not for, or a number out of its bounds.
+            Refused: a machine it is not for or that is none here, or a number out of its bounds.
         """
         if name == ASSET:
+            if value not in self.plant.asset_by_id:
+                raise self._needs(playbook, tongue, title)
             fitting = assets_for(playbook, self.plant)
             if fitting is not None and value not in fitting:
                 raise Refused(capital(tongue.reply("playbook_not_for", asset=tongue.asset(str(value)), title=title)))
@@ -97,6 +98,10 @@ class ProcedureBook:
         if not is_number or not parameter.low <= value <= parameter.high:
             raise Refused(capital(tongue.reply("playbook_bounds", low=f"{parameter.low:g}", high=f"{parameter.high:g}")))
         return f"{value:g}"
+
+    def _needs(self, playbook: Playbook, tongue: Tongue, title: str) -> Refused:
+        example = self._example(playbook, tongue) or "…"
+        return Refused(capital(tongue.reply("playbook_needs", title=title, example=example)), playbook=playbook.name)
 
     def _procedure(self, playbook: Playbook, tongue: Tongue) -> Procedure:
         known = self.phrasebook.replies(tongue.language)

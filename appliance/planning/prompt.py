@@ -1,6 +1,8 @@
 """The words of a prompt. Plain and short: a small model reads them, and every one of them costs of its window.
 
-What others wrote stands in ``<data>`` marks (:mod:`appliance.foundation.untrusted`), one line each.
+What others wrote stands in ``<data>`` marks (:mod:`appliance.foundation.untrusted`), one line each. Names of tools, tags and
+machines are a package's or the site's own: they stand bare, without anything that a chat template takes for a mark. Ours alone
+are the rules and the titles.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _NOT_SHOWN = frozenset({"effect_disposition", "delivery", "confirmation"})
 
 def rules(site: str, most_steps: int) -> str:
     """Return what is the same in every prompt."""
-    return _RULES.format(site=clean(site, 80), most_steps=most_steps)
+    return _RULES.format(site=unmarked(site, 80), most_steps=most_steps)
 
 
 def stable(rules_text: str, tools: Iterable[ToolContract], tags: Iterable[str], assets: Iterable[str]) -> str:
@@ -56,7 +58,9 @@ def stable(rules_text: str, tools: Iterable[ToolContract], tags: Iterable[str], 
 
 def frozen(playbooks: Iterable[Mapping[str, str]], memories: Iterable[Mapping[str, str]]) -> list[str]:
     """Return the lines of the session's snapshot: playbooks first. Each is one piece that is shown or left out."""
-    procedures = [clean(f"- {each['name']}: {each['description']}", _LONGEST_LINE) for each in playbooks]
+    procedures = [
+        f"- {unmarked(each['name'], 64)}: {as_data('procedure', each['description'], _LONGEST_LINE)}" for each in playbooks
+    ]
     notes = [f"- {as_data('memory ' + each['id'], each['text'], _LONGEST_LINE)}" for each in memories]
     return [*([_PLAYBOOKS] if procedures else []), *procedures, *([_PINNED] if notes else []), *notes]
 
@@ -68,8 +72,9 @@ def tool_line(contract: ToolContract) -> str:
     own = own_arguments(contract)
     names = [name if name in required else f"{name}?" for name in given.get("properties", {}) if name not in own]
     results = list(contract.schema.result.model_json_schema().get("properties", {}))[:_FIELDS_SHOWN]
-    gives = f" -> {', '.join(results)}" if results and not contract.changes_something and contract.name != "say" else ""
-    return clean(f"- {contract.name}({', '.join(names)}){gives}: {contract.description}", _LONGEST_LINE)
+    gives = f" -> {unmarked(', '.join(results), _LONGEST_LINE)}" if results and not contract.changes_something and contract.name != "say" else ""
+    named = f"{contract.name}({', '.join(names)})"  # -> is ours, and no mark
+    return clean(f"- {unmarked(named, _LONGEST_LINE)}{gives}: {unmarked(contract.description, _LONGEST_LINE)}", _LONGEST_LINE)
 
 
 def more(tools: Iterable[ToolContract], tags: Iterable[str]) -> str:

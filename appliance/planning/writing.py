@@ -20,11 +20,10 @@ def guarded_write(
     Raises:
         Refused: it cannot be set, not so far, or not so finely; the message is the sentence to say.
     """
-    require_settable(tag, tongue)
-    assert tag.low is not None and tag.high is not None  # the plant model refuses a writable tag without limits
-    if not tag.low <= value <= tag.high:
+    lowest, highest = require_settable(tag, tongue)
+    if not lowest <= value <= highest:
         # "from 0 to 100 percent": the unit is said once
-        low, high = f"{tag.low:.{tag.decimals}f}", tongue.value(tag.high, tag)
+        low, high = f"{lowest:.{tag.decimals}f}", tongue.value(highest, tag)
         raise refused(tongue, "out_of_limits", tag, low=low, high=high)
     if round(value, tag.decimals) != value:
         raise refused(tongue, "too_fine", tag, step=tongue.value(10.0**-tag.decimals, tag))
@@ -35,14 +34,18 @@ def guarded_write(
     return Step(ask, "ask", question, when, optional), Step(write, "write_tag", arguments, ask, optional, expects=expects)
 
 
-def require_settable(tag: Tag, tongue: Tongue) -> None:
-    """Check that a tag takes a number.
+def require_settable(tag: Tag, tongue: Tongue) -> tuple[float, float]:
+    """Check that a tag takes a number; return its limits.
 
     Raises:
-        Refused: it does not; the message is the sentence to say.
+        Refused: it does not: a number that stands for a name would be read back as a number, and nobody knows what it means; the
+            message is the sentence to say.
     """
     if not tag.writable or tag.type is DataType.BOOL:
         raise refused(tongue, "not_settable", tag)
+    if tag.names or tag.flags or tag.low is None or tag.high is None:
+        raise refused(tongue, "not_by_number", tag)
+    return tag.low, tag.high
 
 
 def refused(tongue: Tongue, reply: str, tag: Tag, **values: str) -> Refused:

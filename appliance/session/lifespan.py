@@ -37,7 +37,12 @@ def shortfall(settings: SessionSettings, estimate_s: float, left_s: float) -> Re
         f" and the turn has {left_s:.1f} s left",
         needed_s=needed_s,
         left_s=left_s,
-    )
+    ).worded("no_time_left", needed=_seconds(needed_s), left=_seconds(left_s))
+
+
+def _seconds(value: float) -> dict[str, object]:
+    """Return a time as a quantity, as it is said."""
+    return {"value": round(value), "unit": "s"}
 
 
 def remaining_s(settings: SessionSettings, *, tool_calls: int, pending_confirmations: int, spent_s: float) -> float:

@@ -7,7 +7,7 @@ only that there is nothing to answer any more.
 It is to what its own speaker was asked, or to an alarm's question, which anybody may answer; never to another person's.
 
 A question that ended with a code wants it read back: a code belongs to its own question and to no other, a yes without it does
-nothing, and three wrong ones close the question. A yes of somebody who may not do what it would let be done does not count.
+nothing, and three wrong ones close the question. An answer of somebody who may not do what a yes would let be done does not count.
 
 In: a ``confirm`` or ``deny`` and the admission that carried it. Out: the question, or what says why there is none.
 """
@@ -65,7 +65,7 @@ class Questions:
                     return "asked_too_long_ago"  # a write is never carried out on a yes that may be meant for something else
             if intent.name == "confirm" and needs_keyword and admission.boot_id != self._clock.boot_id:
                 return "asked_too_long_ago"  # nor on one that waited while the power was off: nobody knows for how long
-            if intent.name == "confirm" and not _may_confirm(tx, last, admission):
+            if not _may_answer(tx, last, admission, is_yes=intent.name == "confirm"):
                 return "may_not_confirm"
             if intent.name == "confirm" and (last.code or code):
                 return self._read_back(tx, last, code, admission)
@@ -165,8 +165,11 @@ def _was_just_asked(tx: Transaction, question: Confirmation, answer: Admission) 
     return boot_id == answer.boot_id and (answer.admitted_mono_ns - since_ns) / 1e9 <= _JUST_ASKED_S
 
 
-def _may_confirm(tx: Transaction, question: Confirmation, answer: Admission) -> bool:
-    """Whether who answers may do what the yes would let be done."""
+def _may_answer(tx: Transaction, question: Confirmation, answer: Admission, *, is_yes: bool) -> bool:
+    """Whether who answers may do what the yes would let be done. A no of whoever stands at the machine always counts; one that was
+    typed takes the question away from those who may answer it, so it needs what a yes does."""
+    if not is_yes and answer.door is Door.VOICE:
+        return True
     asking = actions.by_id(tx, question.action_id)
     word = str(asking.arguments.get("level") or "")
     return not word or principal_of(answer.payload).level >= AccessLevel.of_word(word)

@@ -128,6 +128,11 @@ def change(tx: Transaction, action_id: str, state: ActionState, result: Mapping[
         raise Refused(f"action {action_id} is {found} and cannot become {state}", action=action_id, state=found)
 
 
+def annul_answer(tx: Transaction, action_id: str, result: Mapping[str, Any]) -> None:
+    """Replace the result of a question that was answered: its yes does not count any more."""
+    tx.execute("UPDATE action SET result = ? WHERE id = ? AND state = 'done'", (json_text_or_none(result), action_id))
+
+
 def to_action(row: sqlite3.Row) -> Action:
     """Read a row of ``action``."""
     return Action(

@@ -175,7 +175,7 @@ def required(tx: Transaction, activation_id: str) -> Alarm:
     """
     known = by_activation(tx, activation_id)
     if known is None:
-        raise Refused(f"there is no alarm {activation_id}", activation=activation_id)
+        raise Refused(f"there is no alarm {activation_id}", activation=activation_id).worded("no_such_activation")
     return known
 
 

@@ -30,7 +30,8 @@ _IN_A_ROW = """SELECT decision, rule, is_automatic FROM approval
     WHERE session_id = ? AND (decision IN ('deny', 'reset') OR rule = 'consent') ORDER BY seq DESC"""
 _WRITES = """SELECT count(DISTINCT action_id) AS count FROM approval
     WHERE tool = ? AND subject = ? AND decision = 'allow' AND action_id <> ?
-    AND CASE WHEN boot_id = ? THEN decided_mono_ns > ? ELSE decided_utc > ? END
+    AND CASE WHEN boot_id = ? THEN decided_mono_ns > ?
+        ELSE ? AND (decided_utc > ? OR NOT (clock_synced AND ?)) END
     AND EXISTS (SELECT 1 FROM effect WHERE effect.action_id = approval.action_id AND effect.status <> 'none')"""
 
 
@@ -94,11 +95,16 @@ def reset(tx: Transaction, clock: Clock, session_id: str, who: Principal, why: s
 
 
 def writes_since(tx: Transaction, clock: Clock, tool: str, subject: str, within_s: float, but: str) -> int:
-    """Return how many calls about a subject were allowed in the last ``within_s`` seconds: on the monotonic clock, and by wall
-    time those of earlier boots. What never began, or is known to have done nothing, does not count, nor does action ``but``."""
+    """Return how many calls about a subject were allowed in the last ``within_s`` seconds, on the monotonic clock. What never
+    began, or is known to have done nothing, does not count, nor does action ``but``.
+
+    Those of earlier boots are older than this boot, so none counts once it has run for ``within_s``. Until then wall time tells,
+    if it was disciplined then and is now; else nobody knows how old they are, and they count.
+    """
     since_ns = clock.monotonic_ns() - int(within_s * 1e9)
     since_utc = utc_text(clock.utc() - timedelta(seconds=within_s))
-    (row,) = tx.execute(_WRITES, (tool, subject, but, clock.boot_id, since_ns, since_utc))
+    is_young = int(since_ns < 0)  # CLOCK_MONOTONIC counts from the boot
+    (row,) = tx.execute(_WRITES, (tool, subject, but, clock.boot_id, since_ns, is_young, since_utc, int(clock.is_synced)))
     return int(row["count"])
 
 
@@ -133,11 +139,11 @@ def shown(row: sqlite3.Row) -> dict[str, Any]:
 def _insert(tx: Transaction, clock: Clock, decided: Decided, decision: str) -> None:
     tx.execute(
         "INSERT INTO approval (action_id, turn_id, session_id, tool, subject, decision, rule, why, who, facts, is_automatic,"
-        " decided_utc, decided_mono_ns, boot_id, epoch)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(epoch), 0) FROM owner))",
+        " decided_utc, decided_mono_ns, boot_id, clock_synced, epoch)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(epoch), 0) FROM owner))",
         (
             decided.action_id, decided.turn_id, decided.session_id, decided.tool, decided.subject, decision, decided.rule,
             decided.why, json_text(decided.who.to_json()), json_text(decided.facts), int(decided.is_automatic),
-            utc_text(clock.utc()), clock.monotonic_ns(), clock.boot_id,
+            utc_text(clock.utc()), clock.monotonic_ns(), clock.boot_id, int(clock.is_synced),
         ),
     )  # fmt: skip

@@ -174,6 +174,8 @@ def to_confirmation(row: sqlite3.Row) -> Confirmation:
         wrong_codes=row["wrong_codes"],
         code_read_by=row["code_read_by"],
         answered_who=to_json_or_none(row["answered_who"]),
+        answered_mono_ns=row["answered_mono_ns"],
+        answered_boot_id=row["answered_boot_id"],
     )
 
 
@@ -190,13 +192,19 @@ def _close(
         raise Refused(f"this question is closed already: {asked.status}", confirmation=confirmation_id, status=asked.status)
     tx.execute(
         "UPDATE confirmation SET status = ?, answered_by = ?, answered_who = ?, answered_utc = ?,"
-        f" closed_after_seq = {admissions.NEWEST_SEQ} WHERE id = ?",
-        (status, answered_by, json_text_or_none(who), utc_text(clock.utc()), confirmation_id),
+        f" closed_after_seq = {admissions.NEWEST_SEQ}, answered_mono_ns = ?, answered_boot_id = ? WHERE id = ?",
+        (status, answered_by, json_text_or_none(who), utc_text(clock.utc()), *_came_at(tx, clock, answered_by), confirmation_id),
     )
     payload: dict[str, Any] = {"turn": asked.turn_id, "action": asked.action_id, "by": answered_by}
     if who is not None:
         payload |= {"who": who["by"], "identified": who["identified"], "with_code": bool(asked.code)}
     return _told(tx, clock, confirmation_id, str(status), payload)
+
+
+def _came_at(tx: Transaction, clock: Clock, answered_by: str | None) -> tuple[int, str]:
+    """Return when an answer came, and in which boot: it may have waited in its lane since."""
+    row = tx.execute("SELECT admitted_mono_ns, boot_id FROM admission WHERE id = ?", (answered_by,)).fetchone()
+    return (clock.monotonic_ns(), clock.boot_id) if row is None else (row["admitted_mono_ns"], row["boot_id"])
 
 
 def _told(tx: Transaction, clock: Clock, confirmation_id: str, what: str, payload: dict[str, Any]) -> Confirmation:

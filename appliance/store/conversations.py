@@ -9,6 +9,7 @@ from typing import Any
 
 from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Action
+from appliance.contracts.principal import AccessLevel, principal_of
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn
 from appliance.store import actions, turns
@@ -25,7 +26,8 @@ _EXISTS = "SELECT 1 FROM session WHERE id = ?"
 
 @dataclass(frozen=True, slots=True)
 class PastTurn:
-    """One turn of a conversation: what was said to the appliance (empty for an alarm), its steps, what it said."""
+    """One turn of a conversation: what was said to the appliance (empty for an alarm), its steps, what it said. ``level`` is that
+    of whoever asked."""
 
     id: str
     language: str
@@ -33,6 +35,7 @@ class PastTurn:
     steps: tuple[Action, ...]
     replies: tuple[str, ...]
     opened_utc: datetime
+    level: AccessLevel
 
 
 async def earlier(ledger: Ledger, session_id: str, before_turn: str, most: int) -> list[PastTurn]:
@@ -53,6 +56,7 @@ async def earlier(ledger: Ledger, session_id: str, before_turn: str, most: int) 
             steps=tuple(steps.get(row["id"], ())),
             replies=tuple(replies.get(row["id"], ())),
             opened_utc=to_utc(row["opened_utc"]),
+            level=principal_of(to_json(row["context"])).level,
         )
         for row in reversed(rows)
     ]

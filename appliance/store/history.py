@@ -21,6 +21,7 @@ from appliance.contracts.errors import Corrupt, FloorhandError, Malformed, Refus
 from appliance.contracts.history import MOST_MINUTES, Point, Track
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading
+from appliance.contracts.refusals import no_tag
 from appliance.contracts.tag import DataType, RegisterKind, Tag
 from appliance.foundation.supervisor import Degraded
 from appliance.store.history_file import HistoryFile, Moment
@@ -95,7 +96,7 @@ class History:
     async def track(self, key: str, minutes: float) -> Track:
         """Return a tag's last ``minutes``. See ``TagHistory``."""
         if key not in self._tags:
-            raise Refused(f"{key} is not a tag of this plant", tag=key, cure="`floorhand tags list` shows them.")
+            raise no_tag(key, cure="`floorhand tags list` shows them.")
         if key not in self._kept:
             why = "it is no number" if self._tags[key].type is DataType.STRING else "it is read only when somebody asks"
             cure = "Give the tag a poll group in plant.yaml."
@@ -163,7 +164,7 @@ class History:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._whole(work))
         except OSError as error:
-            raise Unavailable(f"the file of values cannot be used: {error.strerror}") from error
+            raise Unavailable(f"the file of values cannot be used: {error.strerror}").worded("history_away") from error
 
     def _whole(self, work: Callable[[], T]) -> T:
         try:

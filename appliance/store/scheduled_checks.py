@@ -76,7 +76,7 @@ def load(tx: Transaction, check_id: str) -> ScheduledCheck:
     """
     row = tx.execute("SELECT * FROM scheduled_check WHERE id = ?", (check_id,)).fetchone()
     if row is None:
-        raise Refused(f"there is no check {check_id}", check=check_id, cure=_SEE)
+        raise Refused(f"there is no check {check_id}", check=check_id, cure=_SEE).worded("no_such_check")
     return to_check(row)
 
 
@@ -111,7 +111,7 @@ def cancel(tx: Transaction, clock: Clock, check_id: str, by: str) -> ScheduledCh
     known = load(tx, check_id)
     why = f"cancelled by {by}" if by else "cancelled"
     if not _end(tx, clock, check_id, CheckStatus.CANCELLED, why, None):
-        raise Refused(f"the check {check_id} is {known.status} already", check=check_id, cure=_SEE)
+        raise Refused(f"the check {check_id} is {known.status} already", check=check_id, cure=_SEE).worded("check_over")
     operations.append(tx, clock, OperationLane.P1, "check.cancelled", check_id, {"id": check_id, "by": by})
     return load(tx, check_id)
 

@@ -1,9 +1,9 @@
-"""Gives the steps of a plan other ids, and follows them wherever the plan names them. Pure."""
+"""Gives the steps of a plan other ids, or takes some away, and follows them wherever the plan names them. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,18 @@ def bound_again(steps: Sequence[Step], names: Mapping[str, str]) -> list[Step]:
             step = replace(step, arguments={**step.arguments, "approves": target.id, "digest": digest})
         bound.append(step)
     return bound
+
+
+def without(steps: Sequence[Step], gone: Set[str]) -> tuple[Step, ...]:
+    """Return the steps of a plan without those that are ``gone``, and without what hangs on these: what runs only if one was
+    done, or was not, and what needs the result of one."""
+    lost, kept = set(gone), list[Step]()
+    for step in steps:
+        if step.id in lost or not lost.isdisjoint((*condition_of(step.when).steps, *named_in(step.arguments))):
+            lost.add(step.id)
+        else:
+            kept.append(replace(step, after=tuple(name for name in step.after if name not in lost)))
+    return tuple(kept)
 
 
 def step_digest(tool: str, arguments: Mapping[str, Any]) -> str:

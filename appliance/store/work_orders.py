@@ -78,10 +78,12 @@ def update(tx: Transaction, clock: Clock, order: WorkOrder, *, note: str, done: 
         Refused: it is closed already, or its detail would be too long.
     """
     if order.status in _CLOSED:
-        raise Refused(f"the work order {order.number or order.id} is {order.status} already", order=order.id)
+        closed = Refused(f"the work order {order.number or order.id} is {order.status} already", order=order.id)
+        raise closed.worded("work_order_closed", asset=order.asset)
     detail = "\n".join(part for part in (order.detail, note) if part)
     if len(detail) > LONGEST_DETAIL:
-        raise Refused(f"the work order {order.number or order.id} has no room for another note", order=order.id)
+        full = Refused(f"the work order {order.number or order.id} has no room for another note", order=order.id)
+        raise full.worded("work_order_full", asset=order.asset)
     status = DONE_REQUESTED if done else order.status
     tx.execute("UPDATE work_order SET detail = ?, status = ? WHERE id = ?", (detail, status, order.id))
     payload = {"id": order.id, "note": note, "done": done, "by": by, "turn_id": turn_id, "updated_utc": utc_text(clock.utc())}

@@ -30,6 +30,15 @@ LATCHING: Mapping[tuple[AlarmState, AlarmAction], AlarmState] = {
     (S.RETURNED_UNACKNOWLEDGED, A.ACKNOWLEDGE): S.LATCHED,
 }
 
+_REPLIES: Mapping[tuple[AlarmState, AlarmAction], str] = {  # what people ask for; the rest is asked by sources
+    (S.NORMAL, A.ACKNOWLEDGE): "acknowledged_none",
+    (S.NORMAL, A.RESET): "reset_none",
+    (S.UNACKNOWLEDGED, A.RESET): "alarm_still_active",
+    (S.ACKNOWLEDGED, A.ACKNOWLEDGE): "alarm_acknowledged_already",
+    (S.ACKNOWLEDGED, A.RESET): "alarm_still_active",
+    (S.RETURNED_UNACKNOWLEDGED, A.RESET): "alarm_acknowledge_first",
+    (S.LATCHED, A.ACKNOWLEDGE): "alarm_waits_for_reset",
+}
 _WHY_NOT: Mapping[tuple[AlarmState, AlarmAction], str] = {
     (S.NORMAL, A.CLEAR): "the alarm is not active",
     (S.NORMAL, A.ACKNOWLEDGE): "there is nothing to acknowledge",
@@ -55,5 +64,7 @@ def advance_alarm(state: AlarmState, action: AlarmAction, *, latching: bool = Fa
     """
     following = (LATCHING if latching else TRANSITIONS).get((state, action))
     if following is None:
-        raise Refused(_WHY_NOT[state, action], state=state, action=action)
+        refused = Refused(_WHY_NOT[state, action], state=state, action=action)
+        reply = _REPLIES.get((state, action))
+        raise refused.worded(reply) if reply else refused
     return following

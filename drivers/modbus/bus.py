@@ -20,6 +20,7 @@ from appliance.contracts.link import Link
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus
 from appliance.contracts.reading import Quality, Reading, Value, Visibility, WriteReceipt
+from appliance.contracts.refusals import no_tag
 from appliance.contracts.tag import MQTT_LINK, RegisterKind, Tag
 from appliance.foundation.supervisor import Degraded, supervise
 from drivers.modbus.blocks import Block, Span, merge
@@ -120,7 +121,15 @@ class ModbusBus(FieldBus):
         tag = self._declared(key)
         codec = self._reporting.tracks[key].codec
         raw = permitted(tag, codec, value)
-        await write_raw(self._links[tag.link], tag, codec, raw)
+        try:
+            await write_raw(self._links[tag.link], tag, codec, raw)
+        except Unavailable as error:
+            is_there = "exception_code" in error.facts
+            error.worded("controller_busy" if is_there else "controller_away", asset=tag.asset)
+            raise
+        except Refused as error:
+            error.worded("controller_refuses", asset=tag.asset, quantity=tag.key)
+            raise
         read_back = (await self.read([key]))[key]
         verified = read_back.quality is Quality.GOOD and codec.shows(read_back.raw, raw)
         return WriteReceipt(tag=key, wanted=value, read_back=read_back, verified=verified)
@@ -139,7 +148,8 @@ class ModbusBus(FieldBus):
         """Read the PLC's event ring. See ``FieldBus.read_event_log``."""
         ring = self._plant.event_log
         if ring is None:
-            raise Refused("the plant model declares no event log")
+            raise Refused("the plant model declares no event log").worded("no_controller_log")
+        said_link = ring.link.replace("_", " ")
         read = partial(self._links[ring.link].read, ring.device_id, RegisterKind.HOLDING_REGISTER)
         slots_a_read = max(1, self._plant.link_by_id[ring.link].device(ring.device_id).most_registers // SLOT_REGISTERS)
         try:
@@ -148,8 +158,12 @@ class ModbusBus(FieldBus):
             for first in range(0, ring.entries, slots_a_read):
                 some = min(slots_a_read, ring.entries - first)
                 slots += await read(ring.address + 1 + first * SLOT_REGISTERS, some * SLOT_REGISTERS)
+        except Unavailable as error:
+            error.worded("controller_log_away", link=said_link)
+            raise
         except Refused as error:
-            raise Unavailable(f"the event log cannot be read: {error.message}", link=ring.link) from error
+            refused = Unavailable(f"the event log cannot be read: {error.message}", link=ring.link)
+            raise refused.worded("controller_log_refused", link=said_link) from error
         return decode_ring(ring, count, slots, newest)
 
     def _declared(self, key: str) -> Tag:
@@ -157,7 +171,7 @@ class ModbusBus(FieldBus):
         if tag is None:
             close = difflib.get_close_matches(key, self._plant.tag_by_key, n=1)
             cure = f"Did you mean {close[0]}?" if close else "`floorhand tags list` shows those there are."
-            raise Refused(f"{key} is not a tag of this plant", tag=key, cure=cure)
+            raise no_tag(key, cure=cure)
         if tag.link == MQTT_LINK:
             raise Refused(f"{key} is published by MQTT; it is not on a Modbus link", tag=key)
         return tag

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from appliance.contracts.errors import Refused
 from appliance.contracts.reading import Value
+from appliance.contracts.refusals import not_its_value, not_settable
 from appliance.contracts.tag import DataType, Tag, WriteFunction
 from drivers.modbus.codec import Codec
 from drivers.modbus.data_types import NUMBER_FORMATS
@@ -19,12 +20,17 @@ def permitted(tag: Tag, codec: Codec, value: Value) -> tuple[int, ...]:
         Refused: the tag is not writable, or ``value`` is none that it takes.
     """
     if not tag.writable:
-        raise Refused(f"{tag.key} cannot be written ({tag.where})", tag=tag.key)
-    raw = codec.encode(value)
+        raise not_settable(tag, f"{tag.key} cannot be written ({tag.where})")
+    try:
+        raw = codec.encode(value)
+    except Refused as error:
+        not_its_value(tag, error)
+        raise
     if tag.type in NUMBER_FORMATS and not (tag.names or tag.flags):
         low, high = tag.low, tag.high
         if isinstance(value, str) or low is None or high is None or not low <= value <= high:
-            raise Refused(f"{tag.key} takes {low} to {high} {tag.unit}".rstrip() + f", not {value}", tag=tag.key)
+            why = f"{tag.key} takes {low} to {high} {tag.unit}".rstrip() + f", not {value}"
+            raise not_its_value(tag, Refused(why, tag=tag.key))
     return raw
 
 

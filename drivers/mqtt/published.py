@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.deadband import has_moved
-from appliance.contracts.errors import Refused
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading
+from appliance.contracts.refusals import no_tag
 from appliance.contracts.tag import MQTT_LINK
 
 Listener = Callable[[Collection[Reading]], None]
@@ -55,7 +55,7 @@ class PublishedValues:
         self._note_stale()
         unknown = [key for key in keys if key not in self._newest]
         if unknown:
-            raise Refused(f"{unknown[0]} is not published by any gateway", tag=unknown[0])
+            raise no_tag(unknown[0], f"{unknown[0]} is not published by any gateway")
         return {key: self._newest[key] for key in keys}
 
     def take(self, readings: Sequence[Reading], lost: Mapping[str, str] | None = None) -> None:

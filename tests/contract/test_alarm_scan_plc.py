@@ -31,7 +31,7 @@ LATE_S = 0.5
 def watched_plant(port: int = 5020) -> Plant:
     """The shipped plant, polled every 50 ms. Beside its gateway's alarms the appliance watches some of its own."""
     told = shipped_plant(port, timeout_s=0.2, retries=0).model_dump(mode="json")
-    told["poll_groups"] = [{"name": "alarms", "every_s": 0.05}]
+    next(group for group in told["poll_groups"] if group["name"] == "alarms")["every_s"] = 0.05
     for alarm in told["alarms"]:
         alarm["missed_after_s"] = LATE_S
         if alarm["id"] == "line_3_unreachable":

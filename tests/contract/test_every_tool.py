@@ -16,20 +16,33 @@ import pytest_asyncio
 from appliance.contracts.errors import Unavailable
 from appliance.memory.procedural import ProcedureRepository
 from tests.support.clock import ManualClock
+from tests.support.modbus_servers import field_server
 from tests.support.plant import SimulatedPlant, running_plant
 from tests.support.tool_cases import REFUSED, TIMED_OUT, UNSURE, WELL, Case
 from tests.support.tool_world import Called, World, open_world
 from tests.support.waiting import pause
 
 FIELD_TOOLS = {"read_tags", "read_plc_log", "write_tag", "trend_of_tag"}
-ASKS = {"ask", "read_result", "run_playbook"}  # they go well only in turns of their own: see test_confirmations and their tests
+SHARED = {"read_tags", "write_tag"}  # what a server that is none of ours has the registers for
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 SAID = {
-    "en": {"reading": "what alarms are active", "acting": "set the fan speed of motor 3 to 60 percent"},
-    "zh": {"reading": "现在有哪些报警", "acting": "把3号电机的风扇转速设为百分之60"},
-}
-"""Sentences a check may be about, and may not."""
+    "en": {
+        "reading": "what alarms are active", "acting": "set the fan speed of motor 3 to 60 percent", "question": "Shall I?",
+        "unclear": "make me a coffee",
+    },
+    "zh": {
+        "reading": "现在有哪些报警", "acting": "把3号电机的风扇转速设为百分之60", "question": "可以吗？",
+        "unclear": "给我一杯咖啡",
+    },
+}  # fmt: skip
+"""Sentences a check may be about, and may not, and a question."""
+_NAMED = ("belt off the pulley",)
+"""What a person wrote is said as it was written."""
+_FOREIGN = re.compile(r"[A-Za-z]+(?:[^A-Za-z\u3000-\u9fff]+[A-Za-z]+){2,}")
+"""Three words that are not Chinese, one after the other."""
+_WIRE = re.compile(r"register|coil|address|device \d|_|exception|MODBUS|cannot connect", re.IGNORECASE)
+"""What is for whoever wired the controller, and read aloud helps nobody."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -53,13 +66,13 @@ async def procedures(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
 async def worlds(
     tmp_path_factory: pytest.TempPathFactory, plc: SimulatedPlant, procedures: ProcedureRepository
 ) -> AsyncIterator[dict[str, World]]:
-    """The two worlds of the calls that need nothing to have happened."""
+    """The worlds of the calls that need nothing to have happened: a table, our PLC, and a server that shares no line with it."""
     async with AsyncExitStack() as stack:
+        libmodbus = stack.enter_context(field_server("libmodbus", tmp_path_factory.mktemp("libmodbus_server")))
+        fields = {"table": None, "modbus": plc, "libmodbus": libmodbus}
         yield {
-            name: await stack.enter_async_context(
-                open_world(tmp_path_factory.mktemp(name), plc if name == "modbus" else None, procedures)
-            )
-            for name in ("table", "modbus")
+            name: await stack.enter_async_context(open_world(tmp_path_factory.mktemp(name), field, procedures))
+            for name, field in fields.items()
         }
 
 
@@ -75,10 +88,11 @@ async def world(
 
 
 def each(cases: Sequence[Case]) -> pytest.MarkDecorator:
-    """Every case on the table, and those of tools that ask the field at the PLC, too."""
-    both = [("table", case) for case in cases if not case.needs_plc]
-    both += [("modbus", case) for case in cases if case.tool in FIELD_TOOLS]
-    return pytest.mark.parametrize(("where", "case"), both, ids=[f"{where}-{case.id}" for where, case in both])
+    """Every case on the table, and those of tools that ask the field at the PLCs, too."""
+    every = [("table", case) for case in cases if not case.needs_plc]
+    every += [("modbus", case) for case in cases if case.tool in FIELD_TOOLS]
+    every += [("libmodbus", case) for case in cases if cases is WELL and case.tool in SHARED and not case.given]
+    return pytest.mark.parametrize(("where", "case"), every, ids=[f"{where}-{case.id}" for where, case in every])
 
 
 async def called(world: World, case: Case, language: str) -> Called:
@@ -99,12 +113,27 @@ def require_language(said: list[str], language: str) -> None:
         assert bool(_CHINESE.search(sentence)) is (language == "zh"), f"{language}: {sentence}"
 
 
+def require_sayable(said: str) -> None:
+    """A sentence that ends once, and names nothing that only a program knows by that name."""
+    assert said[-1] in ".。" and not re.search(r"[.。！？!?]\s*[.。]", said), said
+    assert not _WIRE.search(said), said
+    assert _CHINESE.search(said) or all(sentence[0].upper() == sentence[0] for sentence in said.split(". ")), said
+
+
+def require_chinese(said: str) -> None:
+    """A Chinese sentence with no English one in it."""
+    assert _CHINESE.search(said), said
+    for name in _NAMED:
+        said = said.replace(name, "")
+    assert not _FOREIGN.search(said), said
+
+
 @pytest.mark.req("T1", "T7")
 @pytest.mark.parametrize("language", ["en", "zh"])
 @each(WELL)
 async def test_it_does_what_its_contract_says(world: World, case: Case, language: str) -> None:
     found = await called(world, case, language)
-    assert found.outcome.kind == "finished", found.outcome.failure
+    assert found.outcome.kind == case.ends, found.outcome.failure
     fields = dict(found.result)
     assert fields.pop("effect_disposition") == case.disposition
     contract = world.hall.rooms.toolbox.contracts[case.tool]
@@ -115,7 +144,7 @@ async def test_it_does_what_its_contract_says(world: World, case: Case, language
             require_language([words], language)
 
 
-@pytest.mark.req("T1", "T7", "T9")
+@pytest.mark.req("T1", "T7", "T9", "V6")
 @pytest.mark.parametrize("language", ["en", "zh"])
 @each(REFUSED)
 async def test_it_refuses_in_words_and_changes_nothing(world: World, case: Case, language: str) -> None:
@@ -124,15 +153,17 @@ async def test_it_refuses_in_words_and_changes_nothing(world: World, case: Case,
     assert found.result["effect_disposition"] == "none"
     assert found.effect is None or found.effect["status"] == "none"
     assert len(found.said) == 1 and "{" not in found.said[0] and "Traceback" not in found.said[0]
+    (said,) = found.said
+    require_sayable(said)
     if language == "en":
-        assert case.why in found.said[0]
+        assert case.why in said
     else:
-        assert _CHINESE.search(found.said[0])
+        require_chinese(said)
 
 
 @pytest.mark.req("S6", "T7")
-@pytest.mark.parametrize(("where", "case"), [("table", case) for case in TIMED_OUT], ids=[case.id for case in TIMED_OUT])
-async def test_it_keeps_its_bound(world: World, case: Case) -> None:  # a silent PLC is noticed by its link long before
+@each(TIMED_OUT)
+async def test_it_keeps_its_bound(world: World, case: Case) -> None:
     found = await called(world, case, "en")
     assert (found.result["error_code"], found.result["effect_disposition"]) == (case.code, case.disposition)
     assert found.said == ["That took too long and was stopped."]
@@ -164,5 +195,5 @@ async def test_every_tool_has_a_case_that_goes_well_and_one_that_does_not(worlds
     contracts = worlds["table"].hall.rooms.toolbox.contracts
     names = set(contracts)
     cannot_fail = {name for name in names if not contracts[name].schema.arguments.model_fields} | {"stop_work", "report_work"}
-    assert names - {case.tool for case in WELL} - ASKS == set()
-    assert names - {case.tool for case in REFUSED} - cannot_fail - {"cancel_step", "ask"} == set()
+    assert names - {case.tool for case in WELL} == set()
+    assert names - {case.tool for case in REFUSED} - cannot_fail == set()

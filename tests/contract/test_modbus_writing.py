@@ -108,6 +108,7 @@ async def test_a_device_without_mask_write_is_never_written_the_whole_register()
         with pytest.raises(Refused, match="function 22") as refused:
             await bus.write("a.fan", True)
         assert "as a coil" in refused.value.cure
+        assert (refused.value.reply, refused.value.words) == ("controller_refuses", {"asset": "a", "quantity": "a.fan"})
         assert [each.function for each in plc.asked] == [22]
 
 
@@ -129,9 +130,10 @@ async def test_a_device_without_mask_write_is_never_written_the_whole_register()
 )
 async def test_what_a_tag_does_not_take_is_never_sent(key: str, value: Any, words: str) -> None:
     async with site() as (bus, plc):
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(Refused, match=words) as refused:
             await bus.write(key, value)
         assert plc.asked == []
+        assert refused.value.reply == {"a.fixed": "not_settable", "a.remote": ""}.get(key, "not_its_value")
 
 
 async def test_a_published_tag_is_not_the_buses() -> None:

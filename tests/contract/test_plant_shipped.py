@@ -53,3 +53,12 @@ def test_every_link_has_an_alarm_that_tells_when_it_cannot_be_seen() -> None:
     conditions = [alarm.condition for alarm in PLANT.alarms if alarm.condition is not None]
     told = [c.link for c in conditions if c.kind is ConditionKind.UNREACHABLE]
     assert told == [link.id for link in PLANT.links]
+
+
+@pytest.mark.req("F3")
+def test_how_every_measured_value_changed_can_be_asked() -> None:
+    """A trend needs a past, and only what is polled has one that does not depend on who asked when."""
+    intervals_s = {group.name: group.every_s for group in PLANT.poll_groups}
+    for tag in PLANT.tags:
+        if tag.kind == "input_register" and tag.spoken:
+            assert tag.poll is not None and intervals_s[tag.poll] <= 5, tag.key

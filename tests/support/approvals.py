@@ -37,6 +37,15 @@ class FreeHands:
         self.asked.append(call.tool)
         return self.verdicts.get(call.tool, ALLOWED)
 
+    async def decide_nested(self, call: ToolCall, tool: Tool, arguments: BaseModel) -> Verdict:
+        self.asked.append(call.tool)
+        is_hidden = tool.contract.security.access_level > call.principal.level
+        hidden = Verdict(Decision.DENY, Rule.HARD_FLOOR, is_hidden=True)
+        return hidden if is_hidden else self.verdicts.get(call.tool, ALLOWED)
+
+    def lapsed(self, tx: Transaction, turn: Turn, asking: Action, target: Action) -> str:
+        return ""
+
     async def require_live(self, call: ToolCall, tool: Tool, arguments: BaseModel) -> None:
         self.live.append(call.tool)
         if self.not_live is not None:

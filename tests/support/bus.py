@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from appliance.contracts.clock import Clock
-from appliance.contracts.errors import Refused, Unavailable, Uncertain
+from appliance.contracts.errors import Unavailable, Uncertain
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading, Value, WriteReceipt
+from appliance.contracts.refusals import no_tag
 
 VALUES: dict[str, Value] = {
     "motor_3.temperature": 94.2, "motor_3.load": 80.0, "motor_3.vibration": 2.5, "motor_3.fan_speed": 60,
@@ -50,7 +51,7 @@ class TableBus:
     async def write(self, key: str, value: Value) -> WriteReceipt:
         self._declared(key)
         if self.is_away:
-            raise Unavailable("the PLC is away")
+            raise Unavailable("the PLC is away").worded("controller_away", asset=key.partition(".")[0])
         self.writes.append((key, value))
         self.values[key] = value
         await self.write_gate.wait()
@@ -64,12 +65,12 @@ class TableBus:
 
     async def read_event_log(self, newest: int) -> list[Mapping[str, Any]]:
         if self.is_away:
-            raise Unavailable("the PLC is away")
+            raise Unavailable("the PLC is away").worded("controller_log_away", link="line 3")
         return [{"sequence": 1, "code": 103, "text": {"en": "motor fan failing", "zh": "电机风扇故障"}, "value": 0.0, "at_s": 9}]
 
     def _declared(self, key: str) -> None:
         if key not in self._plant.tag_by_key:
-            raise Refused(f"{key} is not a tag of this plant", tag=key)
+            raise no_tag(key)
 
     def _reading(self, key: str) -> Reading:
         unit, now = self._plant.tag_by_key[key].unit, self._clock.utc()

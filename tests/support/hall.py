@@ -40,6 +40,7 @@ from appliance.memory.procedural import ProcedureRepository
 from appliance.memory.settings import MemorySettings
 from appliance.planning.interjections import Interjections
 from appliance.planning.phrases import Phrasebook
+from appliance.planning.playbooks import Playbooks
 from appliance.session.lease_keeper import LeaseKeeper
 from appliance.session.questions import Questions
 from appliance.session.settings import SessionSettings
@@ -77,6 +78,7 @@ class Hall:
     rules: ApprovalSettings = field(default_factory=ApprovalSettings)
     model: LanguageModel | None = None
     embedder: Embedder | None = None
+    playbooks: Playbooks = field(default_factory=shipped_playbooks)
     history: History = field(init=False)
     delivered: int = 0
     beats: int = 0
@@ -97,10 +99,10 @@ class Hall:
         turns = Turns(ledger, clock, ids, epoch, self.session)
         self.watch = TurnWatch(turns, ledger, clock, ids)
         self.keeper = LeaseKeeper(ledger, clock, ids, epoch)
-        phrasebook = phrasebook_of(plant)
-        agent = AgentRooms(
+        phrasebook = phrasebook_of(plant, self.playbooks)
+        self.agent = agent = AgentRooms(
             ledger=ledger, clock=clock, ids=ids, epoch=epoch, plant=plant, bus=self.bus, memory=self.memory,
-            procedures=self.procedures, wording=wording, phrasebook=phrasebook, playbooks=shipped_playbooks(),
+            procedures=self.procedures, wording=wording, phrasebook=phrasebook, playbooks=self.playbooks,
             alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions, history=self.history, **TOOL_PORTS,
             rules=self.rules, model=self.model, embedder=self.embedder, degraded=self.degraded,
             escalator=Escalation(clock, ids, wording, takers=(), origin="line-3", language="en"),
@@ -127,6 +129,7 @@ class Hall:
             availability=self.availability,
             clock=clock,
             ids=ids,
+            faults=agent.faults,
         )  # fmt: skip
         self.rooms = self.change(rooms)
         self.gate = Gate(ledger, clock, ids, notify=self._note_admitted)
@@ -249,9 +252,10 @@ class Hall:
             await self.bench.kinds(lane)
 
 
-def phrasebook_of(plant: Plant) -> Phrasebook:
-    """The shipped phrases about a plant."""
-    return shipped_phrasebook() if plant is shipped_plant() else phrasebook_for(plant)
+def phrasebook_of(plant: Plant, playbooks: Playbooks | None = None) -> Phrasebook:
+    """The shipped phrases about a plant, with what its playbooks can be asked by."""
+    is_shipped = plant is shipped_plant() and playbooks in (None, shipped_playbooks())
+    return shipped_phrasebook() if is_shipped else phrasebook_for(plant, playbooks)
 
 
 def hot(bench: Bench, **changes: Any) -> AlarmEvent:
@@ -266,7 +270,8 @@ LOW_PRESSURE: dict[str, Any] = {"alarm_id": "pump_3_low_pressure", "activation":
 @asynccontextmanager
 async def open_hall(
     folder: Path, *, change: Change = lambda rooms: rooms, session: SessionSettings | None = None, sessions: int = 4,
-    is_open: bool = True, alarms: AlarmSettings = QUICK, plant: Plant | None = None,
+    is_open: bool = True, alarms: AlarmSettings = QUICK, plant: Plant | None = None, rules: ApprovalSettings | None = None,
+    model: LanguageModel | None = None, embedder: Embedder | None = None, playbooks: Playbooks | None = None,
 ) -> AsyncIterator[Hall]:  # fmt: skip
     """Build all rooms in ``folder`` and lead until the end, after which nothing may be left over."""
     async with open_bench(folder) as bench:
@@ -277,7 +282,10 @@ async def open_hall(
         availability = Availability(bench.database, bench.clock, degraded)
         plant = plant or shipped_plant()
         bus = TableBus(plant, bench.clock)
-        hall = Hall(bench, bus, memory, procedures, degraded, availability, session or SessionSettings(), change, alarms, plant)
+        hall = Hall(
+            bench, bus, memory, procedures, degraded, availability, session or SessionSettings(), change, alarms, plant,
+            rules or ApprovalSettings(), model, embedder, playbooks or shipped_playbooks(),
+        )  # fmt: skip
         hall.history = History(folder / HISTORY_FILE, plant, bench.clock, degraded, HistorySettings())
         hall.build(bench.epoch, sessions=sessions)
         try:

@@ -27,9 +27,9 @@ def shipped_phrasebook() -> Phrasebook:
     return phrasebook_for(shipped_plant())
 
 
-def phrasebook_for(plant: Plant) -> Phrasebook:
-    """The shipped phrases and playbooks, about a plant."""
-    return Phrasebook.load(PHRASES, plant).knowing(shipped_playbooks())
+def phrasebook_for(plant: Plant, playbooks: Playbooks | None = None) -> Phrasebook:
+    """The shipped phrases about a plant, with what the shipped playbooks, or others, can be asked by."""
+    return Phrasebook.load(PHRASES, plant).knowing(playbooks or shipped_playbooks())
 
 
 @functools.cache

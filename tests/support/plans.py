@@ -77,21 +77,22 @@ async def open_turn(
     context: Mapping[str, Any] | None = None,
     language: str = "en",
     turn_id: str = "tr_1",
+    lane: str = "",
 ) -> Turn:
     """Store a turn that is executing ``steps``, with everything its rows point to."""
 
     def work(tx: Transaction) -> Turn:
-        lane = f"lane:{turn_id}"
-        request = Request(Door.CONSOLE, RequestKind.UTTERANCE, lane, f"key:{turn_id}", {}, 5)
+        led_in = lane or f"lane:{turn_id}"
+        request = Request(Door.CONSOLE, RequestKind.UTTERANCE, led_in, f"key:{turn_id}", {}, 5)
         admission = admissions.insert(tx, clock, ids, request, "digest")
         turn = Turn(
-            id=turn_id, session_id=sessions.open_for(tx, clock, ids, lane, None), admission_id=admission.id, lane=lane,
+            id=turn_id, session_id=sessions.open_for(tx, clock, ids, led_in, None), admission_id=admission.id, lane=led_in,
             language=language, state=TurnState.EXECUTING, intent="test", plan=None, context=context or {}, blocking_reason="",
             failure="", state_hash="", lifespan_s=300.0, offline=False, opened_utc=clock.utc(), updated_utc=clock.utc(),
         )  # fmt: skip
         turns.insert(tx, turn)
         actions.insert_plan(tx, ids, turn_id, steps)
-        leases.take(tx, clock, turn_id, lane, tx.execute("SELECT max(epoch) FROM owner").fetchone()[0])
+        leases.take(tx, clock, turn_id, led_in, tx.execute("SELECT max(epoch) FROM owner").fetchone()[0])
         return turn
 
     return await ledger.transaction(work)

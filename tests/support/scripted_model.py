@@ -16,7 +16,7 @@ from appliance.contracts.model import ModelReply, ModelRequest, Usage
 from appliance.contracts.plan import Action, ActionState, Intent, Step
 from appliance.contracts.planning import Asked
 from appliance.contracts.plant import Plant
-from appliance.contracts.principal import AccessLevel, Identification, Principal
+from appliance.contracts.principal import PRINCIPAL, AccessLevel, Identification, Principal
 from appliance.contracts.store import Transaction
 from appliance.contracts.tool import ToolContract
 from appliance.contracts.turn import Turn, TurnState
@@ -132,7 +132,7 @@ class PlanningRoom:
 
     async def past(
         self, said: str, calls: Sequence[tuple[str, dict[str, Any], dict[str, Any]]] = (), replies: Sequence[str] = (), *,
-        language: str = "en", lane: str = "console:anna",
+        language: str = "en", lane: str = "console:anna", level: AccessLevel = AccessLevel.OPERATOR,
     ) -> str:  # fmt: skip
         """Write a turn that has ended: what was said, its calls with their results, what was answered. Return its id."""
         bench = self.bench
@@ -143,7 +143,7 @@ class PlanningRoom:
             turn = Turn(
                 id=turn_id, session_id=sessions.open_for(tx, bench.clock, bench.ids, lane, None),
                 admission_id=admissions.insert(tx, bench.clock, bench.ids, request, "digest").id, lane=lane, language=language,
-                state=TurnState.IDLE, intent="not_understood", plan=None, context={"said": said}, blocking_reason="", failure="",
+                state=TurnState.IDLE, intent="not_understood", plan=None, context={"said": said, PRINCIPAL: somebody(level).to_json()}, blocking_reason="", failure="",
                 state_hash="", lifespan_s=300.0, offline=False, opened_utc=bench.clock.utc(), updated_utc=bench.clock.utc(),
             )  # fmt: skip
             turns.insert(tx, turn)

@@ -11,7 +11,7 @@ from typing import Any
 class Case:
     """``given`` are names of ``World``'s methods; with one the world is a new one. ``arguments`` may name what they found:
     ``{activation}``. ``code`` is empty for a call that goes well; ``disposition`` is that of T7; ``why`` is in what is said in
-    English. ``needs_plc``: the table that stands for the field does not look so closely."""
+    English. ``needs_plc``: the table that stands for the field does not look so closely. ``ends``: how its turn does."""
 
     tool: str
     name: str
@@ -21,6 +21,7 @@ class Case:
     disposition: str = "none"
     why: str = ""
     needs_plc: bool = False
+    ends: str = "finished"
 
     @property
     def id(self) -> str:
@@ -66,44 +67,51 @@ WELL = [
     Case("report_work", "nothing runs"),
     Case("read_playbook", "all"),
     Case("read_playbook", "one", {"name": "over-temperature"}),
+    Case("run_playbook", "its steps are done", {"playbook": "check-motor", "parameters": {"asset": "motor_3"}}, ("cool",)),
+    Case("read_result", "the first page", {"result": "{result}", "length": 100}, ("long_result",)),
+    Case("ask", "a question", {"question": "{question}"}, ends="waiting"),
 ]
 
 REFUSED = [
-    Case("read_tags", "not declared", {"keys": ["motor_3.mood"]}, code="refused", why="motor_3.mood"),
-    Case("read_plc_log", "the PLC is away", {}, ("away",), "unavailable"),
-    Case("write_tag", "not declared", {**_SET, "key": "motor_3.mood"}, code="refused", why="motor_3.mood"),
+    Case("read_tags", "not declared", {"keys": ["motor_3.mood"]}, code="refused", why="no such value"),
+    Case("read_plc_log", "the PLC is away", {}, ("away",), "unavailable", why="cannot reach the controller on line 3"),
+    Case("write_tag", "not declared", {**_SET, "key": "motor_3.mood"}, code="refused", why="no such value"),
     Case("write_tag", "not writable", {**_SET, "key": "motor_3.temperature"}, code="refused", needs_plc=True),
     Case("write_tag", "above its limits", {**_SET, "value": 101}, code="refused", needs_plc=True),
     Case("write_tag", "no number", {**_SET, "value": "fast"}, code="refused", needs_plc=True),
-    Case("write_tag", "the PLC is away", _SET, ("away",), "unavailable"),
+    Case("write_tag", "the PLC is away", _SET, ("away",), "unavailable", why="cannot reach the controller of motor 3"),
     Case("write_tag", "on hold", _SET, ("hold",), "on_hold", why="on hold by anna"),
-    Case("trend_of_tag", "not declared", {"key": "motor_3.mood"}, code="refused", why="motor_3.mood"),
+    Case("trend_of_tag", "not declared", {"key": "motor_3.mood"}, code="refused", why="no such value"),
     Case("search_memory", "an empty question", {"question": "", "scope": "line_3"}, code="tool_validation"),
     Case("record_episode", "no words", {**_EPISODE, "text": ""}, code="tool_validation"),
     Case("write_report", "on hold", _REPORT, ("hold",), "on_hold", why="on hold by anna"),
     Case("create_work_order", "on hold", _ORDER, ("hold",), "on_hold", why="on hold by anna"),
     Case("create_work_order", "no asset", {"asset": "", "title": "x"}, code="tool_validation"),
     Case("update_work_order", "there is none", {"asset": "pump_3", "done": True}, code="refused", why="no work order"),
-    Case("update_work_order", "no id", {"id": "wo_9", "done": True}, code="refused", why="no work order"),
-    Case("notify", "no such webhook", {"text": "x", "webhook": "boss"}, code="refused", why="boss"),
+    Case("update_work_order", "no id", {"id": "wo_9", "done": True}, code="refused", why="no such work order"),
+    Case("notify", "no such webhook", {"text": "x", "webhook": "boss"}, code="refused", why="cannot send messages there"),
     Case("notify", "no visible words", {"text": "\u200b", "topic": "shift"}, code="malformed"),
-    Case("schedule_check", "not understood", {"minutes": 5, "sentence": "make me a coffee"}, code="refused"),
+    Case("schedule_check", "not understood", {"minutes": 5, "sentence": "{unclear}"}, code="refused"),
     Case("schedule_check", "it acts", {"minutes": 5, "sentence": "{acting}"}, code="refused"),
-    Case("cancel_checks", "no such check", {"id": "ck_9"}, code="refused", why="ck_9"),
+    Case("cancel_checks", "no such check", {"id": "ck_9"}, code="refused", why="no such check"),
     Case("say", "no words", {"text": ""}, code="tool_validation"),
     Case("acknowledge_alarm", "no such alarm", {"activation": "plc:9"}, code="refused"),
     Case("reset_alarm", "no such alarm", {"activation": "plc:9"}, code="refused"),
-    Case("shelve_alarm", "no such alarm", {**_SHELVE, **_NO_ALARM}, code="refused", why="motor_9_hot"),
+    Case("shelve_alarm", "no such alarm", {**_SHELVE, **_NO_ALARM}, code="refused", why="no such alarm"),
     Case("shelve_alarm", "too long", {**_SHELVE, "minutes": 100_000}, code="refused"),
     Case("unshelve_alarm", "no such alarm", _NO_ALARM, code="refused"),
     Case("unshelve_alarm", "not shelved", {"alarm": "motor_3_over_temperature"}, ("nothing",), "refused"),
     Case("read_result", "no such result", {"result": "r_9"}, code="refused"),
+    Case("read_result", "another session's", {"result": "{result}"}, ("result_of_another",), "refused"),
+    Case("ask", "no words", {"question": ""}, code="tool_validation"),
+    Case("cancel_step", "there is no step nought", {"number": 0}, code="tool_validation"),
     Case("read_playbook", "no such playbook", {"name": "dancing"}, code="refused"),
     Case("run_playbook", "no such playbook", {"playbook": "dancing"}, code="refused"),
 ]
 
 TIMED_OUT = [
     Case("read_tags", "it hangs", {"keys": ["motor_3.temperature"]}, ("hurry",), "timeout"),
+    Case("read_plc_log", "it hangs", {}, ("hurry",), "timeout", needs_plc=True),
     Case("trend_of_tag", "it hangs", {"key": "motor_3.temperature"}, ("hurry",), "timeout"),
     Case("record_episode", "it hangs", _EPISODE, ("hurry",), "timeout"),
 ]

@@ -13,22 +13,25 @@ from appliance.contracts.hold import HoldSource
 from appliance.contracts.memory import MemoryDraft, Tier
 from appliance.contracts.plan import Step
 from appliance.contracts.reading import Quality, Reading
-from appliance.contracts.tool import SlaContract
+from appliance.contracts.store import Transaction
+from appliance.contracts.tool import EffectDisposition, SlaContract, ToolCall, ToolResult
 from appliance.coordination.availability import Availability
 from appliance.execution.runner import Runner, RunOutcome
+from appliance.execution.spill import Spill
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
 from appliance.memory.memory import Memory
 from appliance.memory.procedural import ProcedureRepository
 from appliance.memory.settings import MemorySettings
 from appliance.session.settings import SessionSettings
-from appliance.store import actions, holds
+from appliance.store import actions, holds, sessions
 from appliance.store.history import HISTORY_FILE, History
 from appliance.store.history_settings import HistorySettings
 from drivers.modbus.bus import ModbusBus
 from tests.support.bus import TableBus
 from tests.support.hall import Hall, hot
 from tests.support.ledger import open_bench
+from tests.support.modbus_servers import FieldServer
 from tests.support.plans import open_turn
 from tests.support.plant import SimulatedPlant, shipped_plant
 from tests.support.runner_ports import runner_ports
@@ -51,7 +54,7 @@ class World:
     """Rooms and a field."""
 
     hall: Hall
-    plc: SimulatedPlant | None
+    plc: SimulatedPlant | FieldServer | None
     turns: int = 0
     names: dict[str, Any] = field(default_factory=dict)
 
@@ -116,6 +119,31 @@ class World:
             self.hall.history.note([reading])
             clock.advance(60)
 
+    async def cool(self) -> None:
+        """Nothing stands out about motor 3."""
+        assert isinstance(self.hall.bus, TableBus)
+        self.hall.bus.values["motor_3.temperature"] = 60.0
+
+    async def long_result(self) -> None:
+        """The coming turn's session has had a result that was too long to be kept whole."""
+        await self._spilled(f"lane:tr_called_{self.turns + 1}")
+
+    async def result_of_another(self) -> None:
+        """Another session has."""
+        await self._spilled("lane:another")
+
+    async def _spilled(self, lane: str) -> None:
+        bench, contract = self.hall.bench, self.hall.rooms.toolbox.contracts["read_plc_log"]
+        spill = Spill(bench.database.path.parent / "spill", bench.clock)
+
+        def work(tx: Transaction) -> ToolResult:
+            session = sessions.open_for(tx, bench.clock, bench.ids, lane, None)
+            call = ToolCall("read_plc_log", {}, "tr_long", session, "ac_long", lane, "en", {})
+            return spill.bounded(tx, call, contract, ToolResult(True, {"lines": ["x" * 99] * 2_000}, EffectDisposition.NONE))
+
+        kept = await bench.database.transaction(work)
+        self.names["result"] = kept.value["spilled"]
+
     async def hold(self) -> None:
         """The appliance is on hold."""
         clock = self.hall.bench.clock
@@ -135,18 +163,21 @@ class World:
         if isinstance(self.hall.bus, TableBus):
             self.hall.bus.answers_writes = False
         else:
-            assert self.plc is not None
+            assert isinstance(self.plc, SimulatedPlant)
             await self.plc.do("hold_write_reply", seconds=1.5)
 
     async def hurry(self) -> None:
-        """Every tool has a millisecond, and whatever it waits for takes longer."""
-        toolbox = self.hall.rooms.toolbox
+        """Every tool has a moment, and whatever it waits for takes longer."""
+        toolbox, is_table = self.hall.rooms.toolbox, isinstance(self.hall.bus, TableBus)
         for name in toolbox.names:
             tool: Any = toolbox.find(name)
-            tool.contract = replace(tool.contract, sla=SlaContract(1))
+            tool.contract = replace(tool.contract, sla=SlaContract(1 if is_table else 50))
         if isinstance(self.hall.bus, TableBus):
             self.hall.bus.open_gate.clear()
             self.hall.bus.write_gate.clear()
+        else:
+            assert isinstance(self.plc, SimulatedPlant)
+            await self.plc.do("hold_read_reply", seconds=0.3)
         await self.hall.history._using_file.acquire()
         self.names["locked"] = True
 
@@ -161,7 +192,9 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(folder: Path, plc: SimulatedPlant | None, procedures: ProcedureRepository) -> AsyncIterator[World]:
+async def open_world(
+    folder: Path, plc: SimulatedPlant | FieldServer | None, procedures: ProcedureRepository
+) -> AsyncIterator[World]:
     """Build a hall that nobody leads, whose field is a table, or a PLC that runs. ``procedures`` are open."""
     async with open_bench(folder) as bench:
         degraded, plant = Degraded(), shipped_plant()

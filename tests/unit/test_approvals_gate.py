@@ -60,7 +60,7 @@ async def test_what_is_above_the_level_is_no_tool_at_all(gate: Gate) -> None:
         (write_step("eighty"), "Fan speed can be set from 0 to 100 percent."),
         (write_step(True), "Fan speed can be set from 0 to 100 percent."),
         (write_step(80, key="motor_3.temperature"), "The temperature of motor 3 cannot be set."),
-        (write_step(80, key="motor_9.fan_speed"), "There is no value motor 9.fan speed here."),
+        (write_step(80, key="motor_9.fan_speed"), "There is no such value here."),
         (write_step(1, key="motor_3.reset"), "The motor 3.reset of motor 3 can be one of these: off and on."),
     ],
 )
@@ -153,7 +153,7 @@ async def test_a_tag_is_written_so_often_and_no_more(tmp_path: Path) -> None:
 
         assert [await write(10), await write(20), await write(30)] == ["finished", "finished", "failed"]
         assert (await gate.said())[-1].endswith(
-            "The fan speed of motor 3 may be set 2 times within 60 seconds, and was. Please wait."
+            "The fan speed of motor 3 may be set 2 times within 60 seconds, and that is used up. Please wait."
         )
         with pytest.raises(Refused, match="may be set 2 times within 60 seconds"):
             await gate.planned(plan_of(write_step(40)), ANA, lane="console:p")

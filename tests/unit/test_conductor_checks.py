@@ -96,7 +96,7 @@ async def test_that_a_work_order_is_done_is_asked_back_and_passed_on(hall: Hall)
     none = await hall.say("the work order of pump three is done")
     await hall.say("yes")
     assert (await hall.turn(none.turn_id))["state"] == "failed"
-    assert "there is no work order of pump 3" in (await hall.said())[-1]
+    assert "There is no work order of pump 3." in (await hall.said())[-1]
 
 
 async def test_how_it_is_is_answered_in_one_sentence(hall: Hall) -> None:

@@ -53,7 +53,7 @@ async def test_a_broken_room_leaves_a_record_and_is_told_of(tmp_path: Path, erro
         admission = await hall.say(ASK_TEMPERATURE)
         turn = await hall.turn(admission.turn_id)
         assert (admission.outcome, turn["state"], turn["failure"]) == (Outcome.FAILED, "failed", error.message)
-        assert await hall.said(turn["id"]) == [f"That did not work. {error.message}"]
+        assert await hall.said(turn["id"]) == [f"That did not work. {error.message.capitalize()}."]
         assert hall.delivered == 1
         assert (await hall.say(ASK_TEMPERATURE)).outcome is Outcome.DONE  # the lane goes on
 
@@ -93,7 +93,7 @@ async def test_an_alarm_the_plant_model_has_lost_is_told_of(tmp_path: Path) -> N
 
     async with open_hall(tmp_path, change=forget) as hall:
         assert (await hall.alarm()).outcome is Outcome.FAILED
-        assert await hall.said() == ["That did not work. the plant model has no alarm motor_3_over_temperature"]
+        assert await hall.said() == ["That did not work. The plant model has no alarm motor_3_over_temperature."]
 
 
 async def test_a_full_card_delays_a_turn_and_loses_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -61,6 +61,6 @@ async def test_a_write_that_cannot_be_written_down_is_not_done_and_its_turn_fail
         assert (answer.outcome, answer.turn_id) == (Outcome.FAILED, asked.turn_id)
         assert (await hall.turn(asked.turn_id))["state"] == "failed"
         assert hall.bus.writes == []
-        assert "no room left" in (await hall.said())[-1]
+        assert "My disk is full" in (await hall.said())[-1]
         assert await hall.bench.rows("SELECT 1 FROM effect") == []
         assert (await hall.say("help")).outcome is Outcome.DONE

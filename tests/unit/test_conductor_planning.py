@@ -83,7 +83,9 @@ async def test_a_bad_plan_is_made_again_twice_then_the_turn_fails_and_says_why(t
         assert [event for event, _ in told] == ["heard", "plan_rejected", "plan_rejected", "plan_rejected", "failed"]
         assert all(why in reason for _, reason in told[1:])
         (said,) = await hall.said(admission.turn_id)
-        assert said == f"I cannot do that. {turn['failure']}"
+        assert said.startswith("I cannot do that. ") and said.endswith(".") and ".." not in said
+        told_whole = "That would take 5 hours, and I have only 5 minutes left. Please ask for less at once."
+        assert (told_whole if "18000" in why else f"I could not make a sound plan for that: {turn['failure'][:100]}") in said
         assert await hall.bench.rows("SELECT 1 FROM action") == []
 
 
@@ -125,7 +127,9 @@ async def test_a_tool_that_is_not_ready_is_named_with_its_reason(tmp_path: Path)
     async with open_hall(tmp_path, change=unready(write_tag="the link to the PLC is down")) as hall:
         admission = await hall.say(SET_FAN)
         assert admission.outcome is Outcome.REFUSED
-        assert await hall.said(admission.turn_id) == ["I cannot do that. write_tag is not ready: the link to the PLC is down"]
+        assert await hall.said(admission.turn_id) == [
+            "I cannot do that. I am not ready for writing to the machine: the link to the PLC is down."
+        ]
         assert [event for event, _ in await moves(hall, admission.turn_id)].count("plan_rejected") == 3
         assert (await hall.say(TEMPERATURE)).outcome is Outcome.DONE  # what does not need it is done
 
@@ -144,7 +148,7 @@ async def test_all_three_guards_have_to_hold(tmp_path: Path) -> None:
         admission = await hall.say(TEMPERATURE)
         assert admission.outcome is Outcome.REFUSED
         (said,) = await hall.said(admission.turn_id)
-        assert "1.8 times its estimate of" in said and "the turn has 5.0 s left" in said
+        assert said.startswith("I cannot do that. That would take ") and "I have only 5 seconds left." in said
 
 
 def test_what_is_filled_in_later_is_checked_later() -> None:

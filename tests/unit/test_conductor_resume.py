@@ -131,7 +131,7 @@ async def test_a_successor_of_a_turn_that_ended_does_nothing(hall: Hall) -> None
 async def test_a_successor_of_no_turn_is_a_failure_that_is_said(hall: Hall) -> None:
     successor = await resume(hall, "tr_none")
     assert successor.outcome is Outcome.FAILED
-    assert await hall.said() == ["That did not work. there is no turn tr_none"]
+    assert await hall.said() == ["That did not work. There is no turn tr_none."]
 
 
 async def resume(hall: Hall, turn_id: str) -> Admission:

@@ -86,13 +86,13 @@ async def test_a_failure_after_a_write_does_not_swallow_that_it_was_done(yard: Y
     turn = await yard.turn(MARK, Step("other", "no_such_tool", {}), AFTER)
     for _ in range(2):
         assert (await yard.runner.run(turn)).kind == "failed"
-        assert sorted(await yard.said()) == ["Something in my plan was wrong, so I stopped.", DONE]
+        assert sorted(await yard.said()) == ["Something in my plan was wrong, so I stopped. It has a step I cannot do.", DONE]
 
 
 async def test_what_was_told_of_is_not_told_again(yard: Yard) -> None:
     turn = await yard.turn(MARK, AFTER, Step("other", "no_such_tool", {}))
     assert (await yard.runner.run(turn)).kind == "failed"
-    assert await yard.said() == ["Written: one.", "Something in my plan was wrong, so I stopped."]
+    assert await yard.said() == ["Written: one.", "Something in my plan was wrong, so I stopped. It has a step I cannot do."]
 
 
 @pytest.mark.req("R7")

@@ -79,7 +79,8 @@ async def test_a_turn_without_enough_lifespan_is_refused_with_the_numbers(tmp_pa
         turn = await hall.turn(admission.turn_id)
         assert (admission.outcome, turn["state"]) == (Outcome.REFUSED, "failed")
         (said,) = await hall.said()
-        assert said.startswith("I cannot do that. the plan needs ") and said.endswith(" and the turn has 2.0 s left")
+        assert said.startswith("I cannot do that. That would take ")
+        assert said.endswith(", and I have only 2 seconds left. Please ask for less at once.")
         assert await hall.bench.rows("SELECT * FROM action") == []
 
 

@@ -143,7 +143,7 @@ async def test_an_intent_that_finds_no_room_fails_the_step_and_nothing_is_called
     assert lines(yard.path) == ["0"], "what was not written down is not done"
     assert yard.on_disk() == ({"m0": "done", "m1": "failed", "b": "pending"}, ["applied"], 0)
     refused, done = await yard.said()
-    assert refused.startswith("That cannot be reached now.") and done == "This was done already: the mark."
+    assert refused == "My disk is full, so that was not done. Please free space." and done == "This was done already: the mark."
     await yard.make_room()
     assert (await yard.runner().run(turn)).kind == "failed", "nor is it done later, when nobody expects it any more"
     assert lines(yard.path) == ["0"]

@@ -105,7 +105,7 @@ async def test_a_call_tells_who_asked(yard: Yard) -> None:
     ("error", "said"),
     [
         (Refused("The valve is open."), "I cannot do that. The valve is open."),
-        (Unavailable("the field cannot be asked"), "That cannot be reached now. the field cannot be asked"),
+        (Unavailable("the field cannot be asked"), "That cannot be done now. The field cannot be asked."),
     ],
 )
 async def test_what_does_not_hold_now_keeps_an_effect_from_happening(yard: Yard, error: Exception, said: str) -> None:

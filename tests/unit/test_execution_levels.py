@@ -18,7 +18,7 @@ from appliance.store import actions
 from tests.support.effect_file import Look, MarkArguments, MarkFile, lines
 from tests.support.stopping import AFTER, FINISHED, MARK, STOPPED, Yard, open_yard
 
-AWAY = "That cannot be reached now."
+AWAY = "That cannot be done now."
 
 
 class Restorable(MarkFile):
@@ -176,7 +176,7 @@ async def test_when_none_answers_people_are_told_of_the_one_that_was_asked_for(y
     yard.looking(refuse)
     outcome = await yard.runner.run(await yard.turn(Step("s", "gauge", {})))
     assert outcome.failure == "s: unavailable: away; nor could another tool: the guard is open"
-    assert await yard.said() == [f"{AWAY} away; nor could another tool: the guard is open Maintenance has been told."]
+    assert await yard.said() == [f"{AWAY} Away; nor could another tool: the guard is open. Maintenance has been told."]
     assert [each["tool"] for each in (await yard.result("s"))["failed_before"]] == ["gauge", "second"]
     assert [code for _, _, code in yard.tickets.opened] == ["unavailable"]
 

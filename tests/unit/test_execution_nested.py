@@ -76,7 +76,7 @@ async def test_a_tool_that_is_called_within_itself_is_told_with_its_path(yard: Y
 
     told = await failure(yard, Composed("a", "b"), Sly("b", "a", dependencies=("look",)))
     assert told == "s: recursive_call_prevented: a tool would call itself: a->b->a"
-    assert await yard.said() == ["I cannot do that. a tool would call itself: a->b->a"]
+    assert await yard.said() == ["I cannot do that. My tool for b is faulty. Please have it looked at."]
 
 
 @pytest.mark.req("T4")

@@ -170,7 +170,7 @@ async def test_a_mandatory_failure_is_said_and_ends_the_turn(table: Table) -> No
     turn = await table.turn(Step("a", "look", {}), Step("b", "say", {"text": "Never."}))
     outcome = await table.runner(Look(Refused("the guard is open"))).run(turn)
     assert outcome == RunOutcome("failed", "a: refused: the guard is open")
-    assert await table.said() == ["I cannot do that. the guard is open"]
+    assert await table.said() == ["I cannot do that. The guard is open."]
     assert await table.states() == {"a": "failed", "b": "pending"}
     assert await table.runner(Look()).run(turn) == outcome  # found failed after a restart: said once, not tried again
     assert len(await table.said()) == 1
@@ -197,7 +197,7 @@ async def test_tries_end_with_the_contract(table: Table) -> None:
     outcome = await table.runner(look).run(await table.turn(Step("a", "look", {})))
     assert outcome.failure == "a: unavailable: away"
     assert len(look.calls) == 3
-    assert await table.said() == ["That cannot be reached now. away"]
+    assert await table.said() == ["That cannot be done now. Away."]
 
 
 async def test_a_call_past_its_bound_is_stopped_and_told(table: Table) -> None:
@@ -235,12 +235,13 @@ async def test_a_result_beyond_its_bound_is_kept_as_a_preview_that_says_so(table
     ],
 )
 async def test_a_mistake_in_the_plan_is_named_and_nothing_runs(table: Table, step: Step, failure: str) -> None:
+    what = "It has a step I cannot do." if step.tool == "fly" else "The step that did not fit: look."
     look = Look()
     outcome = await table.runner(look).run(await table.turn(step))
     assert outcome.kind == "failed"
     assert failure in outcome.failure
     assert look.calls == []
-    assert await table.said() == ["Something in my plan was wrong, so I stopped."]
+    assert await table.said() == [f"Something in my plan was wrong, so I stopped. {what}"]
 
 
 async def test_a_result_that_breaks_the_contract_is_a_failure(table: Table) -> None:
@@ -283,7 +284,7 @@ async def test_words_follow_the_language_of_the_turn(table: Table) -> None:
     steps = Step("a", "say", {"text": "现在{alarm.now}。"}), Step("b", "look", {})
     turn = await table.turn(*steps, language="zh", context={"alarm": {"now": {"value": 94, "unit": "degC"}}})
     await table.runner(Look(Malformed("x"))).run(turn)
-    assert await table.said() == ["现在94摄氏度。", "我的计划有误，已停止。"]
+    assert await table.said() == ["现在94摄氏度。", "我的计划有误，已停止。有问题的步骤：look。"]
 
 
 @pytest.mark.req("T1")

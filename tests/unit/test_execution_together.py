@@ -194,7 +194,7 @@ async def test_one_that_fails_fails_the_turn_once_and_the_others_are_recorded(ya
     outcome = await running
     assert outcome == RunOutcome("failed", "b: refused: the guard is open")
     assert await yard.states() == {"write": "done", "a": "done", "b": "failed", "c": "failed", "say": "pending"}
-    assert await yard.said() == ["I cannot do that. the guard is open", "This was done already: the mark."]
+    assert await yard.said() == ["I cannot do that. The guard is open.", "This was done already: the mark."]
     assert await yard.runner.run(turn) == outcome, "found failed after a restart: said once"
     assert len(await yard.said()) == 2
 

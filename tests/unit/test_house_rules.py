@@ -90,6 +90,19 @@ def _is_zero(call: ast.Call) -> bool:
     return bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
 
 
+def test_nothing_but_tests_imports_from_the_tests() -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in files(".py")
+        if not name_of(path).startswith("tests/")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names])
+        if name.partition(".")[0] == "tests"
+    ]
+    assert found == []
+
+
 def test_nothing_swallows_everything_but_the_supervisor() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}"

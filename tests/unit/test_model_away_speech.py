@@ -30,7 +30,7 @@ async def said(bench: Bench) -> list[str]:
     [
         (
             "en",
-            "I work with fixed phrases now, my language model does not answer.",
+            "My language model does not answer. I work with fixed phrases for now.",
             "My language model answers again.",
         ),
         ("zh", "语言模型没有应答，我现在只按固定说法工作。", "语言模型恢复应答了。"),

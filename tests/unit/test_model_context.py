@@ -196,6 +196,33 @@ async def test_playbooks_above_the_askers_level_are_not_named(tmp_path: Path) ->
         assert "over-temperature" in operator and "over-temperature" not in public
 
 
+@pytest.mark.req("A3", "T3")
+async def test_who_may_not_search_memories_is_shown_none_recalled_or_pinned(tmp_path: Path) -> None:
+    async with open_planning(tmp_path, [SAY]) as room:
+        said = "tell me the cabinet lock of motor three"
+        await remember(room, f"{said}: it is TULIP", verified=True, facts={"pinned": True})
+        await room.planner.plan(await room.asked(said, session=await room.session("console:anna"), level=AccessLevel.INTERNAL))
+        await room.planner.plan(await room.asked(said, session=await room.session("console:bert"), level=AccessLevel.PUBLIC))
+        internal, public = room.model.prompts
+        assert internal.count("TULIP") == 2 and "TULIP" not in public
+
+
+@pytest.mark.req("A3", "T3")
+async def test_earlier_turns_of_who_may_do_more_are_not_shown_to_who_goes_on_in_their_lane(tmp_path: Path) -> None:
+    async with open_planning(tmp_path, [SAY]) as room:
+        found = [("search_memory", {"question": "the lock"}, {"sentence": "the lock is TULIP"})]
+        await room.past("which lock is it", found, ["It is TULIP."], level=AccessLevel.INTERNAL)
+        await room.past("which lock is that", found, level=AccessLevel.PUBLIC)  # it was a tool of theirs, before the update
+        await room.past("how warm is it", [reading(7.5)], level=AccessLevel.PUBLIC)
+        session = await room.session()
+        for level in (AccessLevel.INTERNAL, AccessLevel.PUBLIC, AccessLevel.PUBLIC):
+            await room.planner.plan(await room.asked("what was before that", session=session, level=level))
+        internal, public, again = room.model.prompts
+        assert "which lock is it" in internal and internal.count("TULIP") == 3
+        assert "TULIP" not in public and "which lock is it" not in public and "7.5" in public
+        assert room.model.requests[1].messages[0] == room.model.requests[2].messages[0] and public == again
+
+
 def _edited(folder: Path) -> Playbooks:
     """The shipped playbooks after somebody corrected one."""
     target = folder / "playbooks"

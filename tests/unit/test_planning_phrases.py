@@ -109,7 +109,7 @@ ENGLISH: list[tuple[str, str, dict[str, Any]]] = [
     ("cancel the checks", "cancel_checks", {}),
     ("please cancel the check", "cancel_checks", {}),
     ("how are you doing", "vitals", {}),
-    ("How are you?", "vitals", {}),
+    ("How are you feeling?", "vitals", {}),
     ("how is your power supply", "vitals", {}),
     ("yes", "confirm", {}),
     ("Yes, please.", "confirm", {}),

@@ -151,7 +151,7 @@ async def test_a_ticket_holds_tool_redacted_input_error_and_state_and_is_handed_
     assert (told["tool"], told["input"], told["error"]) == ("notify", {"text": "redacted", "webhook": "shift"}, row["error"])
     assert (told["state_hash"], told["context"]) == (row["state_hash"], "floorhand turns show tr_1")
     assert told["link"] == "https://hand-1.site.example/turns/tr_1"
-    assert told["text"] == ("notify: That cannot be reached now. line_3 does not answer\nMore: floorhand turns show tr_1")
+    assert told["text"] == ("notify: That cannot be done now. Line_3 does not answer.\nMore: floorhand turns show tr_1")
     assert "ticket.opened" in await office.bench.kinds(OperationLane.P2)
     everything = json.dumps([await office.bench.rows(f"SELECT * FROM {t}") for t in ("ticket", "delivery", "operation")])
     assert "hunter2" not in everything
@@ -215,7 +215,7 @@ async def test_a_ticket_reaches_each_kind_of_webhook_and_the_receipt_is_kept(off
         ticket = (await office.bench.one("SELECT id FROM ticket"))["id"]
         assert text == (
             f"[line-3] Ticket {ticket}: somebody should look.\n"
-            "write_tag: That cannot be reached now. line_3 does not answer\nMore: floorhand turns show tr_1\n"
+            "write_tag: That cannot be done now. Line_3 does not answer.\nMore: floorhand turns show tr_1\n"
             "https://hand-1.site.example/turns/tr_1"
         )
 
@@ -258,7 +258,7 @@ async def test_what_fails_for_good_in_a_turn_is_handed_over_in_the_commit_that_e
     assert (outcome.kind, outcome.failure) == ("failed", "press: unavailable: the press does not answer to 8765-4321")
     assert seen <= {(0, 0, 0, 0), (1, 1, 1, 1)} and (1, 1, 1, 1) in seen
     (said,) = await bench.rows("SELECT text FROM delivery WHERE channel = 'speech'")
-    assert said["text"].startswith("That cannot be reached now. ") and said["text"].endswith(" I have handed this to shift.")
+    assert said["text"].startswith("That cannot be done now. ") and said["text"].endswith(" I have handed this to shift.")
     (told,) = await office.messages()
     assert told["input"] == {"pin": "redacted", "force": 7}
     assert "8765-4321" not in json.dumps(await office.messages()) + caplog.text

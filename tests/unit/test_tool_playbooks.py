@@ -148,7 +148,7 @@ async def test_procedures_are_listed_and_read_at_the_askers_level(desk: Desk) ->
     assert listed["sentence"].startswith("I know 6 procedures: motor check, controller unreachable, look")
     assert (one["count"], one["guidance"], one["sentence"]) == (1, "Do it.", "Procedure look. Do it.")
     assert one["steps"] == ["reading from the machine", "telling what I know", "telling what I know"]
-    assert (outcome.kind, none["error"]) == ("failed", "I know no procedure secret.")
+    assert (outcome.kind, none["error"]) == ("failed", "I know no such procedure.")
 
 
 # following -------------------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def _fields(playbook: Any) -> dict[str, Any]:
 async def test_a_procedure_above_the_level_is_refused_like_an_unknown_one(desk: Desk) -> None:
     desk.add("secret", LOOK, "critical")
     errors = [((await desk.follow(name, {"asset": "motor_3"}))[1][0].result or {})["error"] for name in ("secret", "absent")]
-    assert errors == ["I know no procedure secret.", "I know no procedure absent."]
+    assert errors == ["I know no such procedure."] * 2
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ async def test_a_procedure_above_the_level_is_refused_like_an_unknown_one(desk: 
     [
         ("look", {}, "For the procedure look I have to know more."),
         ("look", {"asset": "pump_3"}, "The procedure look is not for pump 3."),
-        ("look", {"asset": "{turn.id}"}, "is not for"),
+        ("look", {"asset": "{turn.id}"}, "For the procedure look I have to know more. Say for example: …"),
         ("overcurrent", {"asset": "motor_3"}, "belongs to an alarm"),
         ("look", {"asset": "motor_3", "depth": 3}, "the procedure look has no parameter 'depth'; valid: asset"),
     ],

@@ -52,7 +52,7 @@ class Bank:
         self.calls = 0
         clock, ids, wording = bench.clock, bench.ids, phrasing(shipped_plant())
         self.notify = Notify(clock, ids, RECEIVERS)
-        self.order, self.update = CreateWorkOrder(clock), UpdateWorkOrder(clock)
+        self.order, self.update = CreateWorkOrder(clock), UpdateWorkOrder(clock, shipped_plant())
         self.schedule = ScheduleCheck(clock, ids, wording, shipped_phrasebook().understand)
         self.list, self.cancel = ListChecks(clock, wording), CancelChecks(clock, wording)
 

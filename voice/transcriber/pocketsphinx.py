@@ -31,6 +31,9 @@ _CEPSTRAL_MEAN = "52.15,-0.08,-4.24,-1.76,-3.22,-2.71,0.46,-4.78,-2.21,4.99,1.56
 right, with this one 120; speech 12 dB quieter loses 5 of them. Set before every utterance: what was heard before (a hammer, an
 hour of nothing) has no say in what is heard now."""
 _ANSWER_EXTRA = 1.7  # chatter forced onto yes and no, which are short, reaches -2.0; 48 answers at >= 10 dB stayed above -1.3
+_CODE_EXTRA = 0.8  # the same of an answer with its code, which is longer: chatter reaches -2.8, CODES
+_DIGITS = frozenset(("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"))
+_CODE_DIGITS = 3  # an answer that ends with so many is one with a code
 _LEFT_OVER = -200.0  # nats; 190 commands at 10 dB and better stayed above -132, passed over speech goes to -457
 _UNHEARD = "unheard"  # stands in the grammar for words without a pronunciation; sounds like nothing anybody says
 _UNHEARD_PHONES = "ZH OY ZH OY ZH OY ZH OY ZH OY ZH OY ZH OY ZH OY"
@@ -98,11 +101,16 @@ class PocketsphinxTranscriber:
         if not fits:
             return Hypothesis("", None)
         text, best = max(fits.values(), key=lambda found: found[1].margin)
-        needed = self._rejection_margin + (_ANSWER_EXTRA if text == answer else 0.0)
+        needed = self._rejection_margin + (_extra(text) if text == answer else 0.0)
         facts = {"margin": round(best.margin, 2), "weakest": best.words}
         if best.margin < needed:
             return Hypothesis("", confidence(best.margin, needed), {**facts, "rejected": text})
         return Hypothesis(text, confidence(best.margin, needed), facts)
+
+
+def _extra(answer: str) -> float:
+    """Return by how much better than a command an answer has to fit."""
+    return _CODE_EXTRA if _DIGITS.issuperset(answer.split()[-_CODE_DIGITS:]) else _ANSWER_EXTRA
 
 
 def _found(decoder: Any, free: Sequence[float]) -> tuple[str, Fit] | None:

@@ -36,8 +36,8 @@ _MOST_CODES = 100  # open at the same time; each turn that waits has one questio
 class Arguments(Fields):
     """``requires_keyword``: a bare yes is not enough, because the answer lets the machine be changed.
 
-    ``approves``, ``digest``, ``needs_code`` and ``level`` bind the yes to one step (``execution/consent``); only our own code
-    gives them.
+    ``approves``, ``digest``, ``needs_code``, ``level`` and ``basis`` bind the yes to one step (``execution/consent``); only our
+    own code gives them.
     """
 
     question: str = Field(min_length=1, max_length=1_000)
@@ -47,6 +47,7 @@ class Arguments(Fields):
     digest: str = ""
     needs_code: bool = False
     level: str = ""
+    basis: str = ""
 
 
 class Result(Fields):
@@ -102,7 +103,7 @@ class Ask:
     def _fresh_code(self, tx: Transaction) -> str:
         taken = confirmations.codes_in_use(tx)
         if len(taken) >= _MOST_CODES:
-            raise Refused("too many questions that need a code are open", open=len(taken))
+            raise Refused("too many questions that need a code are open", open=len(taken)).worded("too_many_codes")
         while (code := self._ids.digits(CODE_DIGITS)) in taken:
             pass
         return code

@@ -27,7 +27,7 @@ from appliance.contracts.turn import Turn
 from appliance.execution.fields import Fields
 from appliance.execution.results import stored
 from appliance.execution.stops import result_of
-from appliance.execution.work_meant import meant, name_of, own_lane, step_name
+from appliance.execution.work_meant import may_stop, meant, name_of, own_lane, step_name
 from appliance.store import actions, interrupts, turns
 
 _REFUSED = {
@@ -80,6 +80,9 @@ class CancelStep:
         turn = work[0] if work else turns.newest_of(tx, own_lane(call))
         if turn is None:
             return {"action": "", "sentence": self._reply(call, "stop_none")}
+        if not may_stop(call, turn):
+            name = name_of(turn, self._plant, self._wording, call.language)
+            return {"action": "", "sentence": self._reply(call, "stop_not_yours", works=name)}
         step = actions.by_position(tx, turn.id, arguments.number)
         if step is None:
             count = str(len(actions.of_turn(tx, turn.id)))

@@ -93,7 +93,7 @@ class Notify:
         """
         text = clean(arguments.text, _LONGEST_TEXT)
         if not text:
-            raise Malformed("a notice needs words")
+            raise Malformed("a notice needs words").worded("notice_empty")
         payload: dict[str, Any] = {
             "event": "notice",
             "appliance": self._receivers.origin,
@@ -108,6 +108,9 @@ class Notify:
         else:
             if arguments.webhook not in self._receivers.webhooks:
                 known = ", ".join(self._receivers.webhooks) or "none"
-                raise Refused(f"there is no webhook {arguments.webhook} for notices; there is: {known}")
+                refused = Refused(f"there is no webhook {arguments.webhook} for notices; there is: {known}")
+                if not self._receivers.webhooks:
+                    raise refused.worded("no_notices")
+                raise refused.worded("no_such_webhook", known=list(self._receivers.webhooks))
             delivery = deliveries.queue_webhook(tx, self._clock, self._ids, name=arguments.webhook, **told)
         return {"delivery": delivery.id, "channel": str(delivery.channel), "to": delivery.topic, "text": text}

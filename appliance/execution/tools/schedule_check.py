@@ -85,11 +85,13 @@ class ScheduleCheck:
         sentence = clean(arguments.sentence, _LONGEST_SENTENCE)
         intent = self._understand(sentence, call.language)
         if intent is None or "refusal" in intent.slots:
-            raise Refused(f"I do not understand what to look at: {sentence}")
+            refused = Refused(f"I do not understand what to look at: {sentence}")
+            raise refused.worded("check_not_understood")
         if intent.name not in READING:
-            raise Refused("only reading values, alarms and my own state can be asked for in advance")
+            raise Refused("only reading values, alarms and my own state can be asked for in advance").worded("check_only_reads")
         if len(scheduled_checks.waiting(tx)) >= MOST_WAITING:
-            raise Refused(f"{MOST_WAITING} checks are waiting already; cancel some first")
+            refused = Refused(f"{MOST_WAITING} checks are waiting already; cancel some first")
+            raise refused.worded("checks_too_many", count=MOST_WAITING)
         check = scheduled_checks.schedule(
             tx,
             self._clock,

@@ -10,6 +10,7 @@ from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
+from appliance.contracts.principal import principal_of
 from appliance.contracts.store import Transaction
 from appliance.contracts.tool import (
     AccessLevel,
@@ -22,7 +23,7 @@ from appliance.contracts.tool import (
 )
 from appliance.contracts.turn import Turn
 from appliance.execution.fields import Fields
-from appliance.execution.work_meant import about, all_work, meant, name_of, own_lane
+from appliance.execution.work_meant import about, all_work, may_stop, meant, name_of, own_lane
 from appliance.store import admissions, deliveries, stopping
 
 _NAMED = 3  # jobs named one by one when nobody can tell which is meant
@@ -70,23 +71,27 @@ class StopWork:
             stopping.hush(tx, self._clock, own_lane(call))
         if arguments.words_only:
             return {"turns": [], "sentence": self._reply(call, "hushed")}
-        work = self._meant(tx, call, arguments)
+        wanted = self._meant(tx, call, arguments)
+        work = [turn for turn in wanted if may_stop(call, turn)]
+        kept = [turn for turn in wanted if turn not in work]
         if len(work) > 1 and not arguments.every:
             names = "; ".join(self._name(call, turn) for turn in work[:_NAMED])
             return self._told(call, arguments, [], self._reply(call, "which_work", works=names))
         if arguments.every:
-            self._drop_queued(tx, own_lane(call))
+            self._drop_queued(tx, call)
         by = str(call.context.get("by", "unknown"))
         reason = str(call.context.get("said", "")) or f"stopped by {by}"
         for turn in work:
             stopping.stop(tx, self._clock, self._ids, turn.id, cause=Cause.USER, by=by, reason=reason)
         match len(work):
             case 0:
-                return self._told(call, arguments, [], self._nothing(tx, call, arguments))
+                said = self._not_theirs(call, kept) if kept else self._nothing(tx, call, arguments)
+                return self._told(call, arguments, [], said)
             case 1:
-                return self._told(call, arguments, work, self._reply(call, "stopping_one", work=self._name(call, work[0])))
+                said = self._reply(call, "stopping_one", work=self._name(call, work[0]))
             case count:
-                return self._told(call, arguments, work, self._reply(call, "stopping_many", count=str(count)))
+                said = self._reply(call, "stopping_many", count=str(count))
+        return self._told(call, arguments, work, " ".join([said, *([self._not_theirs(call, kept)] if kept else [])]))
 
     def _meant(self, tx: Transaction, call: ToolCall, arguments: Arguments) -> list[Turn]:
         if arguments.every:
@@ -102,13 +107,20 @@ class StopWork:
         work = [] if arguments.every else _stoppable(tx, all_work(tx))
         if not work:
             return self._reply(call, "stop_none")
-        names = "; ".join(self._name(call, turn) for turn in work[:_NAMED])
+        theirs = [turn for turn in work if may_stop(call, turn)]
+        if not theirs:
+            return self._not_theirs(call, work)
+        names = "; ".join(self._name(call, turn) for turn in theirs[:_NAMED])
         return self._reply(call, "stop_none_there" if arguments.asset else "stop_none_of_yours", works=names)
 
-    def _drop_queued(self, tx: Transaction, lane: str) -> None:
-        """End what the speaker has asked for and was not begun."""
+    def _not_theirs(self, call: ToolCall, work: Sequence[Turn]) -> str:
+        """Say what goes on because it is of somebody who may do more."""
+        return self._reply(call, "stop_not_yours", works="; ".join(self._name(call, turn) for turn in work[:_NAMED]))
+
+    def _drop_queued(self, tx: Transaction, call: ToolCall) -> None:
+        """End what the speaker has asked for and was not begun; what somebody asked for there who may do more stays."""
         for admission in admissions.waiting_of(tx, RequestKind.UTTERANCE):
-            if admission.lane == lane:
+            if admission.lane == own_lane(call) and principal_of(admission.payload).level <= call.principal.level:
                 admissions.settle(tx, self._clock, admission.id, Outcome.INTERRUPTED)
 
     def _told(self, call: ToolCall, arguments: Arguments, work: Sequence[Turn], sentence: str) -> Mapping[str, object]:

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from appliance.contracts.errors import Refused
 from appliance.contracts.history import MOST_MINUTES, TagHistory
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
+from appliance.contracts.refusals import no_tag
 from appliance.contracts.tag import DataType, Tag
 from appliance.contracts.tool import (
     AccessLevel,
@@ -84,7 +84,7 @@ class TrendOfTag:
         """
         tag = self._plant.tag_by_key.get(arguments.key)
         if tag is None:
-            raise Refused(f"{arguments.key} is not a tag of this plant", tag=arguments.key)
+            raise no_tag(arguments.key)
         said = {"quantity": tag.key, "asset": tag.asset}
         if not _is_number(tag):
             return _nothing(tag, self._wording.reply("trend_no_number", call.language, **said))

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused
+from appliance.contracts.plant import Plant
 from appliance.contracts.store import Transaction
 from appliance.contracts.tool import (
     AccessLevel,
@@ -66,8 +67,9 @@ class UpdateWorkOrder:
         is_held=True,
     )
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, plant: Plant) -> None:
         self._clock = clock
+        self._plant = plant
 
     def apply(self, tx: Transaction, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Change the order.
@@ -77,7 +79,10 @@ class UpdateWorkOrder:
         """
         found = work_orders.load(tx, arguments.id) if arguments.id else work_orders.newest_of(tx, arguments.asset)
         if found is None:
-            raise Refused(f"there is no work order {arguments.id or 'of ' + arguments.asset.replace('_', ' ')}")
+            refused = Refused(f"there is no work order {arguments.id or 'of ' + arguments.asset.replace('_', ' ')}")
+            if arguments.asset not in self._plant.asset_by_id:
+                raise refused.worded("no_such_work_order")
+            raise refused.worded("no_work_order_for", asset=arguments.asset)
         changed = work_orders.update(
             tx,
             self._clock,

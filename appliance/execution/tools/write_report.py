@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from appliance.contracts.errors import Unavailable
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.ports import ProcedureStore
 from appliance.contracts.tool import (
@@ -21,6 +22,9 @@ from appliance.contracts.tool import (
     ToolContract,
 )
 from appliance.execution.fields import Fields
+from appliance.foundation.untrusted import clean
+
+_LONGEST_WHY = 200  # characters of what git says
 
 
 class Arguments(Fields):
@@ -68,7 +72,11 @@ class WriteReport:
             Unavailable: git is missing or fails.
         """
         path, content = report_of(call, arguments)
-        commit = await self._procedures.commit_file(path, content, f"Report: {arguments.title}")
+        try:
+            commit = await self._procedures.commit_file(path, content, f"Report: {arguments.title}")
+        except Unavailable as error:
+            error.worded("report_not_filed", why=clean(error.message, _LONGEST_WHY))
+            raise
         return {"path": path, "commit": commit}
 
     async def verify(self, call: ToolCall, arguments: Arguments) -> tuple[EffectDisposition, Mapping[str, object]]:

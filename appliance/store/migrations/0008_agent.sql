@@ -7,6 +7,8 @@ ALTER TABLE confirmation ADD COLUMN code TEXT NOT NULL DEFAULT '';    -- digits 
 ALTER TABLE confirmation ADD COLUMN wrong_codes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE confirmation ADD COLUMN code_read_by TEXT;                -- admission of the answer in which the code was read back
 ALTER TABLE confirmation ADD COLUMN answered_who TEXT;                -- principal of whoever answered, JSON
+ALTER TABLE confirmation ADD COLUMN answered_mono_ns INTEGER;         -- when the answer came, within answered_boot_id
+ALTER TABLE confirmation ADD COLUMN answered_boot_id TEXT;
 
 -- One row a decision about a call that does something: what was allowed, refused or made to ask, by which rule, for whom.
 CREATE TABLE approval (
@@ -25,6 +27,7 @@ CREATE TABLE approval (
     decided_utc TEXT NOT NULL,
     decided_mono_ns INTEGER NOT NULL,
     boot_id TEXT NOT NULL,
+    clock_synced INTEGER NOT NULL CHECK (clock_synced IN (0, 1)),
     epoch INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX approval_by_session ON approval (session_id, seq);
