@@ -127,9 +127,11 @@ def _check_config(folder: Path) -> Mapping[str, Any]:
     import os
 
     from appliance.settings_last_good import check_settings
+    from appliance.settings_rules import warnings_of
 
     settings = check_settings(folder, os.environ)
-    return {"folder": str(settings.folder), "languages": settings.languages, "tags": len(settings.plant.tags)}
+    told = {"folder": str(settings.folder), "languages": settings.languages, "tags": len(settings.plant.tags)}
+    return {**told, "warnings": warnings_of(settings)}
 
 
 def _show_config(folder: Path) -> Mapping[str, Any]:

@@ -55,6 +55,7 @@ class ConfiguredAgent:
             origin=opened.origin, takers=delivery.takers_of(WebhookEvent.TICKET),
             said=delivery.dispatcher.notify, posted=delivery.webhooks.notify,
         )  # fmt: skip
+        delivery.webhooks.listeners.append(self.later.tickets.notify)
         self.model = build_model(settings, ledger, clock, ids, opened.degraded, stack)
         warden = Warden(settings.data_dir / "tools")
         stack.push_async_callback(warden.close)
@@ -78,7 +79,7 @@ class ConfiguredAgent:
             history=sources.history,
             rules=self._rules,
             escalator=self.later.escalation,
-            spill=Spill(settings.data_dir / "spill", clock),
+            spill=Spill(settings.data_dir / "spill", clock, degraded=opened.degraded),
             model=self.model,
             warden=warden,
             degraded=opened.degraded,

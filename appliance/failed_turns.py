@@ -1,4 +1,5 @@
-"""The conductor's part that ends what broke outside its plan: a terminal record, and once that it did not work, and why.
+"""The conductor's part that ends what broke outside its plan: a terminal record, what had been done that nobody was told of, and
+once that it did not work, and why.
 
 In: an admission and the error that its leading ended in. Who calls: the conductor.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from appliance.contracts.admission import Admission, AdmissionStatus, Door, Outcome
 from appliance.contracts.delivery import PRIORITY_ANSWER
 from appliance.contracts.errors import Fault, FloorhandError
-from appliance.contracts.store import Ledger
+from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.execution.urgency import urgency_of
 from appliance.foundation.supervisor import contained_call
@@ -50,4 +51,11 @@ class FailedTurns:
         language = turn.language if turn else str(admission.payload.get("language", self.language))
         spoken = PRIORITY_ANSWER if admission.door is Door.VOICE else admission.priority
         urgency = urgency_of(turn.context, is_first=True) if turn else spoken
-        return self.words.saying("tool_failed", turn, language, urgency, why=self.words.why(error, language))
+        failed = self.words.saying("tool_failed", turn, language, urgency, why=self.words.why(error, language))
+
+        def say(tx: Transaction) -> None:
+            if turn is not None:
+                self.words.of_done(turn)(tx)
+            failed(tx)
+
+        return say

@@ -35,7 +35,7 @@ class LaterRooms:
             clock, ids, wording,
             takers=takers, origin=origin, language=settings.language, public_url=settings.console.public_url,
         )  # fmt: skip
-        self.tickets = TicketWatch(ledger, clock, self.escalation, settings.tickets, queued=posted)
+        self.tickets = TicketWatch(ledger, clock, self.escalation, settings.tickets, queued=posted, said=said)
         self.schedule = ScheduleDoor(ledger, gate, clock, ids, wording, said=said)
 
     def notify(self) -> None:

@@ -33,6 +33,7 @@ from appliance.planning.playbooks import Playbooks
 from appliance.session.lifespan import longest_s
 from appliance.settings import Settings
 from appliance.settings_last_good import keep_sound
+from appliance.settings_rules import shipped_tool_names
 from appliance.store import damage, deliveries, holds, identities, operations, salvage, salvages, stopping, witness
 from appliance.store.database import Database
 from appliance.store.reserve import RESERVE_BYTES
@@ -101,7 +102,7 @@ async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) 
     incidents = settings.folder / "incidents.yaml"
     if incidents.exists():
         await memory.seed(incidents, settings.plant.site)
-    third_party = await asyncio.to_thread(find_third_party, clock, disabled=settings.tools.disabled)
+    third_party = await asyncio.to_thread(find_third_party, clock, disabled=settings.tools.disabled, taken=shipped_tool_names())
     return Opened(
         settings, clock, ids, degraded, ledger, standing, recovered, phrasebook, playbooks, procedures, memory, embedder,
         third_party,

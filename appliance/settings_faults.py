@@ -29,10 +29,17 @@ class ConfigFaults(ConfigError):
 
 def note_faults(document: Document, model: type[BaseModel], error: ValidationError) -> None:
     """Add each of pydantic's findings to ``document`` in words that help."""
-    for detail in error.errors(include_url=False, include_input=False):
+    details = error.errors(include_url=False, include_input=False)
+    for detail in details:
+        if detail["type"] == "too_short" and any(_is_within(other["loc"], detail["loc"]) for other in details):
+            continue  # it is too short because what is wrong in it does not count
         key = _shown_key(document.tree, detail)
         for message, cure in _words(model, key, detail):
             document.fault(key, message + (_of_entry(document.tree, key) if detail["type"] == "missing" else ""), cure)
+
+
+def _is_within(inner: Sequence[int | str], outer: Sequence[int | str]) -> bool:
+    return len(inner) > len(outer) and tuple(inner[: len(outer)]) == tuple(outer)
 
 
 def _of_entry(tree: Any, key: Key) -> str:
@@ -90,7 +97,7 @@ def _model_at(model: type[BaseModel], key: Key) -> type[BaseModel] | None:
         owner = _first_model(here)
         if owner is not None and isinstance(part, str) and part in owner.model_fields:
             here = owner.model_fields[part].annotation
-        elif arguments := get_args(here):
+        elif arguments := [each for each in get_args(here) if each is not Ellipsis]:
             here = arguments[-1]  # the item of a list, the value of a mapping
         else:
             return None

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from appliance.contracts.errors import ConfigError
 from appliance.planning.phrases import Phrasebook
+from appliance.planning.playbook_sense import senseless_steps
 from appliance.planning.playbooks import Playbooks
 from appliance.settings import (
+    APPLIANCE_FILE,
     PHRASES_FOLDER,
     PLANT_FILE,
     PLAYBOOKS_FOLDER,
@@ -24,7 +26,7 @@ from appliance.settings import (
     load_settings,
 )
 from appliance.settings_faults import ConfigFaults, nearest_cure
-from appliance.settings_rules import rule_faults
+from appliance.settings_rules import disabled_faults, rule_faults
 from appliance.settings_sense import sense_faults
 from appliance.settings_yaml import read_document
 
@@ -56,6 +58,15 @@ def check_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
         for index, alarm in enumerate(settings.plant.alarms)
         if alarm.playbook not in known
     ]
+    faults += [
+        ConfigError(message, file=file, key=key, cure=cure)
+        for file, (key, message, cure) in senseless_steps(playbooks, settings.plant)
+    ]
+    if shipped := list(disabled_faults(settings)):
+        document = read_document(settings.folder / APPLIANCE_FILE, environ_of(folder, environ))
+        for key, message, cure in shipped:
+            document.fault(key, message, cure)
+        faults.extend(document.faults)
     if wrong := list(sense_faults(settings)):
         document = read_document(settings.folder / PLANT_FILE, environ_of(folder, environ))  # once more, for its lines
         for key, message, cure in wrong:

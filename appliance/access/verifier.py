@@ -65,13 +65,17 @@ class TokenVerifier:
         known, claims = await asyncio.to_thread(self._genuine, token)  # its first call loads the library, which takes a while
         self._require_for_here(claims, known)
         time = await self._clock.read()
-        _require_current(claims, time)
+        try:
+            _require_current(claims, time)
+        except Unidentified:
+            await self._clock.ended(claims.ends_utc, time)
+            raise
         revoked = await revoked_tokens.revocation_of(self._ledger, claims.jti)
         if revoked is not None:
             by, when = revoked["revoked_by"], _said(datetime.fromisoformat(revoked["revoked_utc"]))
             raise Unidentified(f"this token was revoked by {by} at {when}", reason="revoked", token=claims.jti)
         role_level = self._level_of(claims)
-        self._clock.took(moment_of(claims.iat), time)
+        await self._clock.took(moment_of(claims.iat), time)
         level = role_level if time.is_sure else min(role_level, _MOST_IN_DOUBT)
         who = Principal(claims.sub, Identification.TOKEN, claims.role, level, claims.jti)
         return Verified(who, claims.iss, claims.ends_utc, IN_DOUBT if level < role_level else "")

@@ -10,7 +10,7 @@ import typer
 
 from appliance.cli import paper
 from appliance.cli.exit_codes import OK, PROBLEM
-from appliance.cli.options import AsJson, Config, Limit, service_of
+from appliance.cli.options import AsJson, Config, Limit, finite, service_of
 from appliance.cli.service import Service, segment
 
 _ALARMS = {
@@ -153,7 +153,7 @@ def close_alarm(
 def shelve_alarm(
     context: typer.Context,
     alarm: Alarm,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="For how long.")],
+    minutes: Annotated[float, typer.Option("--minutes", callback=finite, min=0.1, help="For how long.")],
     reason: Why,
     config: Config,
     as_json: AsJson = False,

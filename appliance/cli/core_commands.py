@@ -13,7 +13,7 @@ import typer
 from appliance.cli import paper
 from appliance.cli.exit_codes import OK, PROBLEM, TRY_LATER
 from appliance.cli.operating_commands import spell_hold
-from appliance.cli.options import AsJson, Config, actions_of, service_of
+from appliance.cli.options import AsJson, Config, actions_of, finite, service_of
 from appliance.cli.token_commands import TokenFile, token_from
 from appliance.foundation.id_source import request_key
 
@@ -90,7 +90,9 @@ def ask(
     text: Text,
     config: Config,
     language: Language = "",
-    wait_s: Annotated[float, typer.Option("--wait", min=0, max=120, help="Seconds to wait for the answer.")] = 30.0,
+    wait_s: Annotated[
+        float, typer.Option("--wait", callback=finite, min=0, max=120, help="Seconds to wait for the answer.")
+    ] = 30.0,
     steer: Annotated[bool, typer.Option("--steer", help="Add it to what is being done now, after the step under way.")] = False,
     redirect: Annotated[bool, typer.Option("--redirect", help="Put it in the place of what is left of what runs.")] = False,
     key: Annotated[str, typer.Option(help="Your name for this request: given again, it is not done twice.")] = "",

@@ -8,7 +8,7 @@ import typer
 
 from appliance.cli import paper
 from appliance.cli.exit_codes import OK, PROBLEM
-from appliance.cli.options import AsJson, Config, service_of
+from appliance.cli.options import AsJson, Config, finite, service_of
 from appliance.cli.service import segment
 from appliance.cli.text_plot import columns_of, plot
 from appliance.contracts.history import MOST_MINUTES
@@ -21,7 +21,7 @@ def show_history(
     context: typer.Context,
     key: Annotated[str, typer.Argument(help="asset.name")],
     config: Config,
-    minutes: Annotated[float, typer.Option("--minutes", min=1, max=MOST_MINUTES, help="How far back.")] = 60.0,
+    minutes: Annotated[float, typer.Option("--minutes", callback=finite, min=1, max=MOST_MINUTES, help="How far back.")] = 60.0,
     as_json: AsJson = False,
 ) -> int:
     """Show what a tag did, as a plot. Exit code 1 when no value is known of that time."""

@@ -83,6 +83,7 @@ def list_turns(
         "session_id": "session",
         "state": "state",
         "intent": "intent",
+        "source": "understood by",
         "actions_done": "done",
         "actions": "of",
         "offline": "offline",

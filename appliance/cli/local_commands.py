@@ -30,6 +30,8 @@ def check_config(context: typer.Context, config: Config, as_json: AsJson = False
     if as_json:
         paper.show_json({"ok": True, **checked})
     else:
+        for warning in checked.get("warnings", ()):
+            paper.say(f"warning: {warning}")
         paper.say(f"{config}: the configuration is sound")
 
 

@@ -10,7 +10,7 @@ import typer
 
 from appliance.cli import paper
 from appliance.cli.exit_codes import OK, PROBLEM, TRY_LATER
-from appliance.cli.options import AsJson, Config, service_of
+from appliance.cli.options import AsJson, Config, finite, service_of
 from appliance.cli.service import CommandFault, Service, segment
 
 _WORKING = frozenset({"planning", "executing"})
@@ -55,7 +55,7 @@ def release(
 def drain(
     context: typer.Context,
     config: Config,
-    wait_s: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for what runs.")] = 60.0,
+    wait_s: Annotated[float, typer.Option("--wait", callback=finite, min=0, help="Seconds to wait for what runs.")] = 60.0,
     undo: Annotated[bool, typer.Option("--undo", help="Take work again.")] = False,
     as_json: AsJson = False,
 ) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,13 @@ Config = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Newest so many.")]
+
+
+def finite(value: float | None) -> float | None:
+    """Callback of options that take a fraction: to the parser ``nan`` is a number within any range, and ``inf`` within many."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number that can be used; give one like 1.5")
+    return value
 
 
 def actions_of(context: typer.Context) -> LocalActions:

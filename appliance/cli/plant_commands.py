@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from appliance.cli import paper
-from appliance.cli.options import AsJson, Config, actions_of
+from appliance.cli.options import AsJson, Config, actions_of, finite
 
 _LISTENING = "Where to listen"
 _ALARMS = "Alarms over MQTT"
@@ -101,7 +101,10 @@ def run(
     key: CertKey = None,
     client_ca: ClientCa = None,
     speed: Annotated[
-        float | None, typer.Option("--speed", min=0.01, help="Simulated seconds a second.", show_default="the scenario's, else 1")
+        float | None,
+        typer.Option(
+            "--speed", callback=finite, min=0.01, help="Simulated seconds a second.", show_default="the scenario's, else 1"
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="The same seed gives the same values.", show_default="the scenario's, else 0")
@@ -132,8 +135,10 @@ def record(
     config: Config,
     output: Output,
     plant: PlantFile = None,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long; Ctrl-C ends it sooner.")] = 60.0,
-    every_s: Annotated[float, typer.Option("--every", min=0.02, help="Seconds between two samples.")] = 0.5,
+    seconds: Annotated[
+        float, typer.Option("--seconds", callback=finite, min=0.1, help="How long; Ctrl-C ends it sooner.")
+    ] = 60.0,
+    every_s: Annotated[float, typer.Option("--every", callback=finite, min=0.02, help="Seconds between two samples.")] = 0.5,
     as_json: JsonLines = False,
 ) -> None:
     """Record the real line: every Modbus tag of the plant model, raw and decoded. Only reads, never writes."""
@@ -155,7 +160,7 @@ def replay(
     cert: Cert = None,
     key: CertKey = None,
     client_ca: ClientCa = None,
-    speed: Annotated[float, typer.Option("--speed", min=0.01, help="Recorded seconds a second.")] = 1.0,
+    speed: Annotated[float, typer.Option("--speed", callback=finite, min=0.01, help="Recorded seconds a second.")] = 1.0,
     again: Annotated[bool, typer.Option("--again", help="Start over at the end; else the last values stay.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Begin with the first request.")] = False,
     mqtt_host: MqttHost = "127.0.0.1",
@@ -213,7 +218,7 @@ def generate(
     tags_per_asset: Annotated[int, typer.Option("--tags-per-asset", min=1, max=1_000)] = 20,
     alarms: Annotated[int, typer.Option("--alarms", min=0, max=100_000)] = 500,
     devices: Annotated[int, typer.Option("--devices", min=1, max=247, help="Units behind the one link.")] = 20,
-    every_s: Annotated[float, typer.Option("--every", min=0.02, help="Seconds between two polls.")] = 1.0,
+    every_s: Annotated[float, typer.Option("--every", callback=finite, min=0.02, help="Seconds between two polls.")] = 1.0,
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65_535)] = 5020,
     as_json: AsJson = False,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 
-from appliance.cli.exit_codes import MAY_BE_TAKEN, NOT_REACHABLE, PROBLEM, TRY_LATER
+from appliance.cli.exit_codes import MAY_BE_TAKEN, NOT_REACHABLE, PROBLEM, TRY_LATER, USAGE
 from appliance.foundation.unix_socket import refusal_of
 
 _QUICK_S = 10.0  # every answer but that of `ask` comes from the ledger or one field read
@@ -34,23 +34,24 @@ class Service:
 
     def get(self, path: str, **query: Any) -> Any:
         """GET; a query value of None is left out."""
-        return self._ask("GET", path, _QUICK_S, "", params={k: v for k, v in query.items() if v is not None})
+        return self._ask("GET", path, _QUICK_S, "", params=_sendable({k: v for k, v in query.items() if v is not None}))
 
     def post(self, path: str, body: Mapping[str, Any], *, wait_s: float = 0.0, look: str = _LOOK, token: str = "") -> Any:
         """POST a JSON body; ``wait_s`` is how long the service itself may wait before it answers, ``look`` is what to do when
         nobody knows whether it was taken, ``token`` a session token that says who asks."""
         shown = {"Authorization": f"Bearer {token}"} if token else {}
-        return self._ask("POST", path, _QUICK_S + wait_s, look, json=dict(body), headers=shown)
+        return self._ask("POST", path, _QUICK_S + wait_s, look, json=_sendable(body), headers=shown)
 
     def stream(self, path: str, body: Mapping[str, Any], *, within_s: float) -> Iterator[Any]:
         """POST a JSON body and yield the answer line by line, each within ``within_s``; not to listen any more stops the work."""
+        sent = _sendable(body)
         if refusal := refusal_of(self._socket):
             raise self._not_reachable(refusal)
         try:
             transport = httpx.HTTPTransport(uds=str(self._socket))
             with (
                 httpx.Client(transport=transport, base_url="http://floorhand", timeout=within_s) as http,
-                http.stream("POST", path, json=dict(body)) as answer,
+                http.stream("POST", path, json=sent) as answer,
             ):
                 if not answer.is_success:
                     answer.read()
@@ -91,6 +92,16 @@ class Service:
         return CommandFault(NOT_REACHABLE, "not_reachable", f"no service answers at {self._socket}", cure)
 
 
+def _sendable(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a body that can be sent: JSON has no word for ``NaN``, and UTF-8 none for half a character."""
+    try:
+        json.dumps(dict(body), allow_nan=False, ensure_ascii=False).encode()
+    except ValueError as error:
+        cure = "Numbers are like 1.5, neither nan nor infinity; words are UTF-8."
+        raise CommandFault(USAGE, "usage", "something given here cannot be sent as JSON", cure) from error
+    return dict(body)
+
+
 def _may_be_taken(error: httpx.HTTPError, timeout_s: float, look: str) -> CommandFault:
     """Nobody knows what became of a request: it went out whole or in part, and no answer came back."""
     late = isinstance(error, httpx.TimeoutException)
@@ -109,5 +120,10 @@ def _refusal(answer: httpx.Response) -> CommandFault:
 
 
 def segment(identity: str) -> str:
-    """Return an id as one part of an address, whatever is in it. Dots too: an id ``..`` must not climb."""
+    """Return an id as one part of an address, whatever is in it. Dots too: an id ``..`` must not climb.
+
+    Raises:
+        CommandFault: half a character is in it.
+    """
+    _sendable({"id": identity})
     return quote(identity, safe="").replace(".", "%2E")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import getpass
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from appliance.cli import paper
+from appliance.cli.exit_codes import USAGE
 from appliance.cli.options import AsJson, Config, Limit, service_of
-from appliance.cli.service import segment
+from appliance.cli.service import CommandFault, segment
 
 _COLUMNS = {
     "id": "ticket",
@@ -17,11 +19,11 @@ _COLUMNS = {
     "tool": "tool",
     "error_code": "code",
     "error": "error",
-    "told": "handed to",
+    "sent": "sent to",
     "turn_id": "turn",
     "opened_utc": "opened",
 }
-_SENT = {"topic": "webhook", "status": "status", "attempts": "tries", "failure": "why not", "ended_utc": "ended"}
+_SENT = {"topic": "webhook", "change": "tells", "status": "status", "tries": "tries", "failure": "why not", "ended_utc": "ended"}
 
 Identity = Annotated[str, typer.Argument(metavar="TICKET", help="As `tickets list` shows it.")]
 
@@ -44,7 +46,8 @@ def list_tickets(
 ) -> None:
     """Show open tickets, newest first."""
     rows = service_of(context, config).get("/v1/tickets", open=not everything, limit=limit)
-    paper.show_rows(rows, _COLUMNS, as_json=as_json, empty="no ticket yet" if everything else "no ticket is open")
+    told = rows if as_json else [row | {"sent": _became(row)} for row in rows]
+    paper.show_rows(told, _COLUMNS, as_json=as_json, empty="no ticket yet" if everything else "no ticket is open")
     paper.hint_of_more(rows, limit, as_json=as_json)
 
 
@@ -54,7 +57,8 @@ def show_ticket(context: typer.Context, ticket: Identity, config: Config, as_jso
     if as_json:
         paper.show_json(found)
         return
-    paper.show_facts({name: value for name, value in found.items() if name != "deliveries"}, as_json=False)
+    facts = {name: value for name, value in found.items() if name not in ("deliveries", "messages")}
+    paper.show_facts(facts | {"sent to": _became(found)}, as_json=False)
     paper.say("\nmessages:")
     paper.show_rows(found["deliveries"], _SENT, as_json=False, empty="none: no webhook takes tickets")
 
@@ -67,9 +71,21 @@ def resolve_ticket(
     as_json: AsJson = False,
 ) -> None:
     """Say that a ticket is done. Your name is recorded with it."""
-    body = {"note": note, "by": getpass.getuser()}
+    if not note.strip():
+        raise CommandFault(USAGE, "usage", "the note has no words", 'Say what was done: --note "cable plugged in"')
+    body = {"note": note.strip(), "by": getpass.getuser()}
     closed = service_of(context, config).post(f"/v1/tickets/{segment(ticket)}/resolve", body)
     if as_json:
         paper.show_json(closed)
     else:
         paper.say(f"{ticket} is resolved")
+
+
+def _became(ticket: Mapping[str, Any]) -> str:
+    """Return what became of a ticket's message at each webhook, in a line."""
+    told = []
+    for name, message in ticket["messages"].items():
+        tries = f"{message['tries']} {'try' if message['tries'] == 1 else 'tries'}"
+        why = f": {message['why']}" if message["why"] and message["status"] != "sent" else ""
+        told.append(f"{name}: {message['status']}, {tries}{why}")
+    return "; ".join(told)

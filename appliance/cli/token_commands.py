@@ -15,6 +15,7 @@ from appliance.cli.exit_codes import OK, PROBLEM, USAGE
 from appliance.cli.options import AsJson, Config, service_of
 from appliance.cli.service import CommandFault
 from appliance.contracts.errors import ConfigError
+from appliance.contracts.session_token import FEWEST_HOURS, LIFE_HERE, MOST_HOURS, is_name
 from appliance.foundation import private_file
 
 TOKEN_VARIABLE = "FLOORHAND_TOKEN"
@@ -70,17 +71,25 @@ def _checked(text: str, where: str) -> str:
     return text
 
 
+def _life(hours: float) -> float:
+    if not FEWEST_HOURS <= hours <= MOST_HOURS:
+        raise typer.BadParameter(LIFE_HERE)
+    return hours
+
+
 def make(
     context: typer.Context,
     person: Annotated[str, typer.Argument(help="Who will show it, as records name them.")],
     config: Config,
     role: Annotated[str, typer.Option("--role", help="One of access.roles in policies.yaml.")],
-    hours: Annotated[float, typer.Option("--hours", help="It ends after this; 24 at most.")] = 8.0,
+    hours: Annotated[float, typer.Option("--hours", callback=_life, help="It ends after this; 24 at most.")] = 8.0,
     out: Annotated[Path | None, typer.Option("--out", help="Write it into this file, for nobody else to read.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a session token for PERSON that this appliance takes. Another person than yourself, and roles above that of who
     types here, need sudo."""
+    if not is_name(person):
+        raise CommandFault(USAGE, "usage", "PERSON is no name", "Name who will show the token, as in records: ana")
     wanted = {"person": person, "role": role, "hours": hours, "by": getpass.getuser()}
     made = service_of(context, config).post("/v1/tokens", wanted)
     if out is not None:
@@ -130,6 +139,8 @@ def revoke(
         paper.show_json(ended)
     else:
         paper.say(f"{ended['id']} is not taken here any more (revoked by {ended['revoked_by']} at {ended['revoked_utc']})")
+        if not ended["made_here"]:
+            paper.say("no token of this id was made here: if it is not one of the coordinator's, look at the id again")
 
 
 def _write(out: Path, token: str) -> None:

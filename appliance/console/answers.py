@@ -73,5 +73,6 @@ def add_error_answers(api: FastAPI) -> None:
 def _answer(
     status: int, code: str, message: str, cure: str, facts: Mapping[str, Any], headers: Mapping[str, str]
 ) -> JSONResponse:
-    plain = json.loads(json.dumps(facts, default=str))  # facts are for records and may hold enums, paths, times
+    # Facts are for records and may hold enums, paths, times, and numbers that JSON has no word for.
+    plain = json.loads(json.dumps(facts, default=str), parse_constant=str)
     return JSONResponse({"code": code, "message": message, "cure": cure, "facts": plain}, status, dict(headers))

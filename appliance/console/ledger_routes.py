@@ -17,7 +17,7 @@ class Noted(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     by: str = Field(min_length=1, max_length=100)
-    note: str = Field(min_length=1, max_length=2000)
+    note: str = Field(min_length=1, max_length=2000, pattern=r"\S", description="in words")
 
 
 def add_ledger_acts(api: FastAPI, acts: LedgerActs) -> None:

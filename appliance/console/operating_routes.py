@@ -50,7 +50,7 @@ class Drained(BaseModel):
 
     on: bool = True
     by: str = Field(min_length=1, max_length=100)
-    wait_s: float = Field(default=0.0, ge=0, le=LONGEST_DRAIN_WAIT_S)
+    wait_s: float = Field(default=0.0, ge=0, le=LONGEST_DRAIN_WAIT_S, allow_inf_nan=False)
 
 
 def add_operating(api: FastAPI, acts: OperatingActs, ledger: Ledger) -> None:

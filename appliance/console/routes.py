@@ -57,7 +57,7 @@ class Sentence(_Body):
 class Asked(Sentence):
     """A typed utterance and how long its answer is waited for."""
 
-    wait_s: float = Field(default=30.0, ge=0, le=_LONGEST_WAIT_S)
+    wait_s: float = Field(default=30.0, ge=0, le=_LONGEST_WAIT_S, allow_inf_nan=False)
     key: str = Field(default="", max_length=128, description="the same key again is the same request: send it again as you like")
     arrival: Arrival = Field(default=Arrival.QUEUE, description="how it joins what is being done for the same person")
     by: str = Field(default="console", min_length=1, max_length=100, description="who asks: each person has a lane of their own")

@@ -21,7 +21,7 @@ class Resolved(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     by: str = Field(min_length=1, max_length=100)
-    note: str = Field(min_length=1, max_length=2000)
+    note: str = Field(min_length=1, max_length=2000, pattern=r"\S", description="what was done about it")
 
 
 def add_tickets(api: FastAPI, acts: TicketActs, ledger: Ledger) -> None:

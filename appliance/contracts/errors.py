@@ -131,7 +131,8 @@ class ConfigError(Malformed):
     code = "config"
 
     def __init__(self, message: str, *, file: str, key: str, cure: str) -> None:
-        super().__init__(f"{file}: {key}: {message}. {cure}", file=file, key=key, cure=cure)
+        stop = "" if message.endswith((".", "?", "!")) else "."
+        super().__init__(f"{file}: {key}: {message}{stop} {cure}", file=file, key=key, cure=cure)
         self.file, self.key, self.cure = file, key, cure
 
 

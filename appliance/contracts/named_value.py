@@ -7,6 +7,7 @@ from appliance.contracts.reading import Value
 from appliance.contracts.tag import NO_FLAG, Tag
 
 _JOINT = ", "
+_MOST_DIGITS = 24  # more than the largest register value has
 
 
 def text_of(tag: Tag, number: int) -> str:
@@ -32,7 +33,7 @@ def number_of(tag: Tag, value: Value) -> int:
     told = value.strip().casefold() if isinstance(value, str) else ""
     number = _of_name(tag, told) if isinstance(value, str) else int(value)
     if number is None:
-        number = int(told) if told.removeprefix("-").isdecimal() else None
+        number = int(told) if len(told) <= _MOST_DIGITS and told.removeprefix("-").isdecimal() else None
     if number is None or not _is_declared(tag, number):
         raise _unknown(tag, value)
     return number

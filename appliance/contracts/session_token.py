@@ -16,6 +16,15 @@ from appliance.contracts.errors import Malformed
 LONGEST_S = 7 * 24 * 3600
 """Longest life of a token. An appliance whose clock is wrong may take one for longer than it was meant: not for much longer."""
 
+MOST_HOURS = 24.0
+"""Longest life of a token that a device signs: whoever needs one for longer has the coordinator's administrator."""
+
+FEWEST_HOURS = 1 / 60
+"""Shortest: one that has ended before it can be shown helps nobody."""
+
+LIFE_HERE = f"a token that is made here lasts at least a minute and at most {MOST_HOURS:g} hours"
+"""What is said of another."""
+
 COORDINATOR = "coordinator"
 """Issuer of what a coordinator signs."""
 
@@ -69,7 +78,9 @@ class TokenClaims(BaseModel):
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
-        if not self.iat < self.exp <= self.iat + LONGEST_S:
+        if not self.iat < self.exp:
+            raise ValueError("it ends before it has begun")
+        if self.exp > self.iat + LONGEST_S:
             raise ValueError(f"its end is not within {LONGEST_S // 86_400} days of its making")
         return self
 

@@ -9,6 +9,9 @@ The entry point is a class with its four contracts in ``contract`` and an async 
 called with one :class:`ToolPorts`; a class whose contract says ``Isolation.PROCESS`` is called with nothing, each time anew, in a
 process that can be killed. Importing it must do nothing else: it is imported twice, first in a process that is thrown away.
 
+A tool in the core is trusted code. What it is handed cannot write, and what it raises or returns costs its own step alone; but it
+shares the process, and who means to can reach everything in it. What must not be trusted has to say ``Isolation.PROCESS``.
+
 What computes for long or calls what blocks has to say ``Isolation.PROCESS``: a tool in the core shares its one event loop with
 the alarms. A tool has ``run``, never ``apply``: the ledger is written by the tools that ship alone. It passes the same checks,
 approvals and limits as they do.

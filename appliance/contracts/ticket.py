@@ -21,7 +21,7 @@ class TicketStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """One action that failed for good. ``input`` is what it was called with, without what must not be logged; ``told`` are the
-    webhooks it was handed to. ``opened_mono_ns`` is of the boot ``boot_id``."""
+    webhooks it was queued for. ``opened_mono_ns`` is of the boot ``boot_id``."""
 
     id: str
     seq: int

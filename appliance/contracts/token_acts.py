@@ -55,5 +55,5 @@ class TokenActs(Protocol):
         ...
 
     async def revoke(self, token_id: str, *, by: str, note: str) -> Facts:
-        """End a token. Answers ``{id, revoked_by, note, revoked_utc}``."""
+        """End a token. Answers ``{id, revoked_by, note, revoked_utc, made_here}``; others than this device make tokens, too."""
         ...

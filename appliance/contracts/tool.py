@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
@@ -175,6 +175,15 @@ class LevelledTool(Protocol):
         ...
 
 
+class ResourcefulTool(Tool, Protocol):
+    """A tool whose calls contend for different resources, by their arguments: reads over different links need not wait for each
+    other (T8)."""
+
+    def resources_of(self, arguments: Any) -> Sequence[str]:
+        """Return all that this call needs, in place of the contract's ``resource``; ``field:plc_1`` is part of ``field``."""
+        ...
+
+
 class RestorableTool(Tool, Protocol):
     """A tool with an effect that can be tried again after it failed, because what was before can be restored (T5)."""
 
@@ -209,7 +218,7 @@ class ComposedTool(Tool, Protocol):
     """A tool that calls others; it is given its caller when it is loaded."""
 
     def uses(self, caller: ToolCaller) -> None:
-        """Take the caller to use in ``run``."""
+        """Take the caller to use in ``run``; the last one given counts. Do nothing else."""
         ...
 
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.delivery import Channel, Delivery
 from appliance.contracts.errors import Refused, Unavailable
-from appliance.contracts.store import Ledger
+from appliance.contracts.store import Ledger, T, Transaction
 from appliance.delivery.ledger_failures import LedgerFailures
 from appliance.delivery.outbox import Outbox
 from appliance.delivery.settings import WebhookFormat, WebhookSettings
@@ -64,8 +64,10 @@ class Webhook(Outbox):
         failures: LedgerFailures | None = None,
         repeat: str = "",
         minute_s: float = _MINUTE_S,
+        listeners: Sequence[Callable[[], None]] = (),
     ) -> None:
-        """``repeat`` are the words by which people learn that a message may be a repeat."""
+        """``listeners`` are called after each record of what became of a delivery; ``repeat`` are the words by which people learn
+        that a message may be a repeat."""
         super().__init__(ledger, clock, Channel.WEBHOOK, waits, topic=name, failures=failures)
         self._part = f"webhook:{name}"
         self._settings = settings
@@ -77,6 +79,7 @@ class Webhook(Outbox):
         self._doubt_waits_s = doubt_waits_s
         self._at_least_s = 0.0
         self._client: httpx.AsyncClient | None = None
+        self._listeners = listeners
 
     async def run(self) -> None:
         """Post for ever. Cancellation leaves the delivery under way to be repeated by the next run."""
@@ -93,6 +96,12 @@ class Webhook(Outbox):
         if posted.maxlen and len(posted) == posted.maxlen:
             since_s = (self._clock.monotonic_ns() - posted[0]) / 1e9
             await asyncio.sleep(max(0.0, self._minute_s - since_s))
+
+    async def _record(self, work: Callable[[Transaction], T]) -> T:
+        value = await super()._record(work)
+        for listener in self._listeners:
+            listener()
+        return value
 
     async def _pause(self, pause_s: float) -> None:
         await super()._pause(max(pause_s, self._at_least_s))
@@ -250,10 +259,13 @@ class WebhookSender:
     ) -> None:
         self._ledger = ledger
         self._clock = clock
+        self.listeners: list[Callable[[], None]] = []
+        """Called after each record of what became of a delivery, on the event loop. May be filled later."""
         self._webhooks = {
             name: Webhook(
                 name, each, ledger, clock, degraded,
                 waits=waits, doubt_waits_s=doubt_waits_s, failures=failures, repeat=repeat, minute_s=minute_s,
+                listeners=self.listeners,
             )
             for name, each in webhooks.items()
         }  # fmt: skip
@@ -267,6 +279,8 @@ class WebhookSender:
         """Post for ever. What waits for a webhook that is not configured any more is abandoned first."""
         names = frozenset(self._webhooks)
         await self._ledger.transaction(lambda tx: deliveries.abandon_webhooks_except(tx, self._clock, names))
+        for listener in self.listeners:
+            listener()
         async with asyncio.TaskGroup() as group:
             for name, webhook in self._webhooks.items():
                 group.create_task(webhook.run(), name=f"webhook {name}")

@@ -16,10 +16,14 @@ Shown = tuple[str, int | None]
 """An activation, and the revision of it that the person was shown; None: whatever it is by now."""
 
 
-def known_to_speaker(tx: Transaction, call: ToolCall, states: Collection[AlarmState], *, only_last: bool) -> Sequence[Shown]:
-    """Return the activations in ``states`` that the person knew of when they spoke (``alarms.told_before``), oldest first, or of
-    these the one they were told of last."""
-    spoken = turns.by_id(tx, call.turn_id).admission_id
+ACKNOWLEDGEABLE = (AlarmState.UNACKNOWLEDGED, AlarmState.RETURNED_UNACKNOWLEDGED)
+RESETTABLE = (AlarmState.LATCHED,)
+
+
+def known_to(tx: Transaction, turn_id: str, states: Collection[AlarmState], *, only_last: bool) -> Sequence[Shown]:
+    """Return the activations in ``states`` that whoever asked for a turn knew of when they spoke (``alarms.told_before``), oldest
+    first, or of these the one they were told of last."""
+    spoken = turns.by_id(tx, turn_id).admission_id
     known = [(alarm.activation_id, None) for alarm in alarms.told_before(tx, spoken) if alarm.state in states]
     return known[-1:] if only_last else known
 

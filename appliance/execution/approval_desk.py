@@ -30,11 +30,20 @@ class ApprovalDesk:
     language: str
 
     async def decisions(self, session_id: str, limit: int) -> Sequence[Mapping[str, Any]]:
-        """See ``ApprovalActs.decisions``."""
+        """See ``ApprovalActs.decisions``.
+
+        Raises:
+            Refused: there is no such session.
+        """
+        if session_id:
+            await sessions.require(self.ledger, session_id)
         return [approvals.shown(row) for row in await self.ledger.fetch(approvals.NEWEST, (session_id, limit))]
 
     async def rules(self, about: str, role: str) -> Mapping[str, Any]:
         """See ``ApprovalActs.rules``."""
+        role = role or self.typist
+        if role not in self.roles:
+            raise Refused(f"there is no role {role}", role=role, cure=f"Roles here: {', '.join(sorted(self.roles))}.")
         if not about:
             lists = self.settings.approvals
             named = {name: getattr(lists, name) for name in ("deny", "unattended", "ask", "allow")}
@@ -43,9 +52,6 @@ class ApprovalDesk:
             ]
             writes = [rule.model_dump(mode="json", exclude_defaults=True) for rule in self.settings.writes]
             return {"order": list(_ORDER), "rules": told, "writes": writes}
-        role = role or self.typist
-        if role not in self.roles:
-            raise Refused(f"there is no role {role}", role=role, cure=f"Roles here: {', '.join(sorted(self.roles))}.")
         who = Principal("", Identification.SOCKET, role, AccessLevel.of_word(self.roles[role]))
         return {"role": role, "order": list(_ORDER), **await self.approvals.standing(about, who, self.language)}
 

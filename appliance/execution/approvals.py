@@ -107,7 +107,9 @@ class Approvals:
             action_id=action.id,
             is_unattended=bool(turn.context.get(UNATTENDED)),
             is_of_model=is_of_model(turn.plan),
+            turn_id=turn.id,
         )
+        case = self._rules.found(tx, case)
         judged = self._judged(tx, case, action, earlier)
         if case.contract.name == QUESTION_TOOL and judged.verdict.decision is Decision.ALLOW:
             self._note_asked(tx, turn, action, case)
@@ -146,13 +148,14 @@ class Approvals:
             session_id=call.session_id,
             action_id=call.action_id,
             is_unattended=bool(call.context.get(UNATTENDED)),
+            turn_id=call.turn_id,
         )
         at_once = self._rules.without_ledger(case) or self._rules.who_decides(case)
         if not case.changes_something and at_once.decision is Decision.ALLOW:
             return at_once
 
         def decided(tx: Transaction) -> Verdict:
-            asked_for = replace(case, is_of_model=is_of_model(turns.by_id(tx, call.turn_id).plan))
+            asked_for = self._rules.found(tx, replace(case, is_of_model=is_of_model(turns.by_id(tx, call.turn_id).plan)))
             verdict = self._rules.judge(tx, asked_for)
             if verdict.decision is Decision.ASK:
                 verdict = Verdict(Decision.DENY, verdict.rule, self._wording.reply("needs_yes", call.language))
@@ -285,8 +288,9 @@ class Approvals:
         if target is None:
             return
         asked_for = replace(
-            case, contract=self._toolbox.find(target.tool).contract, arguments=target.arguments, action_id=target.id
+            case, contract=self._toolbox.find(target.tool).contract, arguments=target.arguments, action_id=target.id, about=None
         )
+        asked_for = self._rules.found(tx, asked_for)
         decided = Decided(
             target.id, turn.id, turn.session_id, target.tool, self._rules.subject_of(asked_for), Decision.ASK, Rule.ASK, "",
             case.principal, facts=self._facts(asked_for),

@@ -30,6 +30,7 @@ MODEL_SOURCE, PLAYBOOK_SOURCE, PHRASE_SOURCE = "model:", "playbook:", "phrase:"
 LONGEST_SAID = 400
 """Characters of the arguments that a question can state; nobody follows more, and what is not followed is not agreed to."""
 
+_NOTICE_TOOL = "notify"
 _PLACEHOLDER = re.compile(r"\{\{|\{[^{}]*\}")
 
 
@@ -51,15 +52,14 @@ class Questions:
         self._contracts = contracts
         self._language = language
 
-    def put_into(self, plan: Plan, needs: Mapping[str, Need], *, all_after: bool) -> Plan:
-        """Return the plan with its questions. ``needs`` are those of the steps that change something, by id. ``all_after``: what
-        comes after a question without naming its step waits for the yes as well.
+    def put_into(self, plan: Plan, needs: Mapping[str, Need], *, is_own: bool, all_after: bool) -> Plan:
+        """Return the plan with its questions. ``needs`` are those of the steps that change something, by id. ``is_own``: no model
+        worded a question of it. ``all_after``: what comes after a question without naming its step waits for the yes as well.
 
         Raises:
             Refused: a step cannot be stated exactly.
             Malformed: a question is about a step that is not there, or not behind it.
         """
-        is_own = not plan.source.startswith(MODEL_SOURCE)
         asked = _asked_for(plan)
         taken = {step.id for step in plan.steps}
         steps: list[Step] = []
@@ -126,12 +126,22 @@ class Questions:
                 raise Refused(self._wording.reply("not_stated", self._language))
             writes.require_sayable(write, self._plant, self._wording, self._language)
             return literal(writes.said(write, self._plant, self._wording, self._language))
+        if step.tool == _NOTICE_TOOL:
+            return self._notice(step)
         details = ", ".join(_details(step.arguments, lambda value: self._wording.spoken(value, self._language)))
         if len(details) > LONGEST_SAID:
             raise Refused(self._wording.reply("not_stated", self._language))
         what = literal(self._what(step.tool))
         said = f"{what}: {details}" if details else what
         return capital(self._wording.reply("to_call", self._language, what=said))
+
+    def _notice(self, step: Step) -> str:
+        """Return what is sent to whom; both are bounded by the tool."""
+        told = {name: _in_words(str(step.arguments.get(name, "")), str) for name in ("webhook", "topic", "text")}
+        if len(told["text"]) > LONGEST_SAID:
+            raise Refused(self._wording.reply("not_stated", self._language))
+        to, text = told["webhook"] or told["topic"], told["text"].rstrip(".。")
+        return capital(self._wording.reply("to_notify", self._language, to=to, text=text))
 
     def _what(self, tool: str) -> str:
         try:
@@ -160,14 +170,18 @@ def _details(arguments: Mapping[str, Any], spoken: Callable[[Any], str]) -> Iter
             continue
         name = name.replace("_", " ")
         match value:
-            case str() if has_placeholder(value):
-                yield f"{name} {value}"
             case str():
-                yield f"{name} {literal(spoken(clean(value.replace('{{', '{').replace('}}', '}'), LONGEST_SAID + 1)))}"
+                yield f"{name} {_in_words(value, spoken)}"
             case bool() | int() | float():
                 yield f"{name} {spoken(value)}"
             case _:
                 yield f"{name} {literal(canonical_json(value))}"
+
+
+def _in_words(text: str, spoken: Callable[[Any], str]) -> str:
+    if has_placeholder(text):
+        return text
+    return literal(spoken(clean(text.replace("{{", "{").replace("}}", "}"), LONGEST_SAID + 1)))
 
 
 def _asked_for(plan: Plan) -> frozenset[str]:

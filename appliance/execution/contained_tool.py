@@ -27,7 +27,7 @@ from appliance.contracts.errors import (
 from appliance.contracts.tool import AccessLevel, EffectDisposition, ToolContract
 from appliance.foundation.supervisor import contained, contained_call, why_of
 
-METHODS = ("run", "apply", "verify", "snapshot", "restore", "not_ready", "level_of", "record_of", "uses")
+METHODS = ("run", "apply", "verify", "snapshot", "restore", "not_ready", "level_of", "resources_of", "record_of", "uses")
 """All that the contracts know of a tool; it has no other here."""
 
 _KINDS = (RecursiveCallPrevented, Refused, Malformed, Unavailable, Uncertain, Corrupt)
@@ -39,8 +39,10 @@ class ContainedTool:
 
     def __init__(self, inner: Any) -> None:
         """Looks at each member once: what a property raises, it raises here."""
+        self._inner = inner
         self.contract: ToolContract = inner.contract
         found = {name: getattr(inner, name, None) for name in METHODS}
+        self._broke: set[str] = set()  # methods that are asked again and again: the log has it once
         self._members = {name: member for name, member in found.items() if member is not None}
 
     def __getattr__(self, name: str) -> Any:
@@ -66,14 +68,19 @@ class ContainedTool:
 
     def _called(self, name: str, member: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return contained_call(lambda: _fit(name, member(*arguments)), is_foreign=True)
+            value = contained_call(lambda: _fit(name, member(*arguments)), is_foreign=True, is_known=name in self._broke)
+            self._broke.discard(name)
+            return value
         except FloorhandError as error:
+            self._broke.add(name)
             told = self._told(name, error)
             match name:
                 case "not_ready":
                     return told.message
                 case "level_of":
                     return AccessLevel.CRITICAL
+                case "resources_of":
+                    return [self.contract.resource] if self.contract.resource else []
             raise told from error
 
     def _told(self, name: str, error: FloorhandError) -> FloorhandError:
@@ -116,9 +123,13 @@ def _plain(name: str, value: Any) -> Any:
 
 def _fit(name: str, value: Any) -> Any:
     """Return what a plain method brought, if it is of its kind."""
-    wanted = {"not_ready": str, "level_of": AccessLevel}.get(name, object)
-    if not isinstance(value, wanted):
+    wanted = {"not_ready": str, "level_of": AccessLevel}.get(name)
+    if wanted is not None and not isinstance(value, wanted):
         raise TypeError(f"{name} returned a {type(value).__name__}")
+    if name == "resources_of":
+        if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+            raise TypeError(f"{name} returned no names")
+        return list(value)
     return value
 
 

@@ -24,7 +24,7 @@ DATA_SCOPES = ("field", "memory", "ledger", "speech")
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _ASYNC = ("run", "verify", "snapshot", "restore")
-_AT_ONCE = ("apply", "not_ready", "level_of", "record_of", "uses")
+_AT_ONCE = ("apply", "not_ready", "level_of", "resources_of", "record_of", "uses")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _CONTRACT: Mapping[str, _Is] = {
     "name": _TEXT,
     "description": _TEXT,
     "schema": _exactly(SchemaContract, "a SchemaContract"),
-    "sla": _exactly(SlaContract, "an SlaContract"),
+    "sla": _exactly(SlaContract, "a SlaContract"),
     "security": _exactly(SecurityContract, "a SecurityContract"),
     "telemetry": _exactly(TelemetryContract, "a TelemetryContract"),
     "has_effect": _YES_OR_NO,
@@ -83,4 +83,4 @@ def _wrong(holder: object, wanted: Mapping[str, _Is]) -> Iterator[tuple[str, str
 
 
 def _named(found: Any) -> str:
-    return "None" if found is None else f"a {type(found).__name__}"
+    return "None" if found is None else f"of type {type(found).__name__}"

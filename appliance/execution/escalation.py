@@ -26,6 +26,7 @@ from appliance.store import deliveries, snapshot, tickets
 PRIORITY_TICKET = 10
 """Of a ticket's messages: before the changes of alarms, of which a flood may have hundreds for a webhook that takes few."""
 
+_PRIORITY_UNTOLD = 7  # below an alarm's announcement, above what is typed
 _LONGEST_INPUT = 4_000  # characters of JSON; the turn has all of it
 _PREVIEW = 1_500
 _REDACTED = "redacted"
@@ -77,19 +78,30 @@ class Escalation:
                 state_hash=snapshot.state_hash(snapshot.take(tx, turn)),
                 told=self._takers,
             )
-            self.tell(tx, known, "opened", Sentences(self._wording, self._language).step_failed(result, contract.name))
+            self.tell(tx, known, tickets.OPENED, Sentences(self._wording, self._language).step_failed(result, contract.name))
         if not known.told:
             return self._wording.reply("ticket_opened", turn.language)
         return self._wording.reply("ticket_handed", turn.language, who=list(known.told))
 
     def tell(self, tx: Transaction, ticket: Ticket, change: str, why: str) -> None:
-        """Queue what became of a ticket for those it was handed to and who still take tickets."""
+        """Queue what became of a ticket for those it was queued for and who still take tickets."""
         for name in ticket.told:
             if name in self._takers:
                 payload = self._payload(ticket, change, why)
-                deliveries.queue_webhook(
+                queued = deliveries.queue_webhook(
                     tx, self._clock, self._ids, turn_id=None, name=name, payload=payload, priority=PRIORITY_TICKET
                 )
+                tickets.note_message(tx, ticket.id, change, queued.id)
+
+    def say_untold(self, tx: Transaction) -> list[str]:
+        """Queue the one sentence for tickets that no webhook took, and return their ids. Each is said once."""
+        untold = [ticket.id for ticket in tickets.note_untold(tx, self._clock)]
+        text = self._wording.reply("ticket_untold", self._language)
+        if untold and not deliveries.is_waiting(tx, text):
+            deliveries.queue(
+                tx, self._clock, self._ids, turn_id=None, language=self._language, text=text, priority=_PRIORITY_UNTOLD
+            )
+        return untold
 
     def _payload(self, ticket: Ticket, change: str, why: str) -> Mapping[str, Any]:
         """Return the message: the ticket for programs; ``title``, ``text`` and ``link`` are what people read in a group."""
@@ -111,7 +123,9 @@ class Escalation:
             "context": shown,
             "link": f"{self._public_url}/turns/{ticket.turn_id}" if self._public_url else "",
             "title": self._wording.reply(f"ticket_title_{change}", self._language, ticket=ticket.id),
-            "text": self._wording.reply("ticket_text" if change == "opened" else "ticket_text_closed", self._language, **words),
+            "text": self._wording.reply(
+                "ticket_text" if change == tickets.OPENED else "ticket_text_closed", self._language, **words
+            ),
         }
 
 

@@ -7,7 +7,7 @@ again when the step begins; here it only saves people a question.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from appliance.contracts.approval import Decision, Rule, Verdict
@@ -81,7 +81,10 @@ class PlanApproval:
         cases = self._cases(plan, asked)
         verdicts = self._pure(cases)
         self._refuse(plan, asked, verdicts)
-        return self._with_questions(self._without_denied(plan, cases, verdicts), asked, cases, verdicts)
+        plan = self._without_denied(plan, cases, verdicts)
+        # People wrote these steps, whoever wanted them: what they are made of is theirs, and so are their questions. Whether one
+        # needs a yes is not: what a model wants changed always does.
+        return self._questions(asked).put_into(plan, self._needs(plan, cases, verdicts), is_own=True, all_after=False)
 
     # cases ----------------------------------------------------------------------------------------------------------
     def _cases(self, plan: Plan, asked: Asked) -> dict[str, Case]:
@@ -102,6 +105,7 @@ class PlanApproval:
             session_id=asked.session_id,
             is_unattended=asked.is_unattended,
             is_of_model=is_of_model,
+            turn_id=asked.turn_id,
         )
 
     def _level(self, step: Step) -> AccessLevel:
@@ -130,6 +134,7 @@ class PlanApproval:
         return is_denied or any(self.rules.asks_ledger(case) for case in cases.values())
 
     def _judged(self, tx: Transaction, plan: Plan, asked: Asked, cases: Mapping[str, Case]) -> dict[str, Verdict]:
+        cases = {name: self.rules.found(tx, case) for name, case in cases.items()}
         verdicts = {name: self.rules.judge(tx, case, may_ask=True) for name, case in cases.items()}
         for name, verdict in verdicts.items():
             if verdict.decision is Decision.DENY and not _is_told_anyway(asked):
@@ -156,22 +161,22 @@ class PlanApproval:
 
     def _without_denied(self, plan: Plan, cases: Mapping[str, Case], verdicts: Mapping[str, Verdict]) -> Plan:
         """Return a plan that is not refused although some of it is denied, without that: nobody is asked "shall I?" for what is
-        denied anyway, and nothing is said of it. A question goes if its yes would let nothing be done. A plan that would not say
-        anything any more stays as it is: an alarm is told, whatever may not be done about it."""
+        denied anyway, and nothing is said of it. A question goes if it is about that, or if its yes would let nothing be done. A
+        plan that would not say anything any more stays as it is: an alarm is told, whatever may not be done about it."""
         acting = {name for name, case in cases.items() if case.changes_something}
         denied = {name for name in acting if verdicts[name].decision is Decision.DENY}
         if not denied:
             return plan
-        waiting = {
-            step.id: {other.id for other in plan.steps if Done(step.id) in condition_of(other.when).terms and other.id in acting}
-            | ({str(step.arguments.get(APPROVES))} & acting)
-            for step in plan.steps
-            if step.tool == QUESTION_TOOL
-        }
-        vain = {name for name, behind in waiting.items() if behind and behind <= denied}
+        vain = {step.id for step in plan.steps if step.tool == QUESTION_TOOL and self._is_vain(step, plan, acting, denied)}
         kept = without(plan.steps, denied | vain)
         log.info("plan.denied_left_out", extra={"steps": sorted(denied), "why": verdicts[min(denied)].why})
         return replace(plan, steps=kept) if any(step.tool == _SAYING for step in kept) else plan
+
+    def _is_vain(self, asking: Step, plan: Plan, acting: Set[str], denied: Set[str]) -> bool:
+        if about := str(asking.arguments.get(APPROVES) or ""):
+            return about in denied
+        behind = {other.id for other in plan.steps if other.id in acting and Done(asking.id) in condition_of(other.when).terms}
+        return bool(behind) and behind <= denied
 
     async def _require_live(self, plan: Plan, asked: Asked, step: Step, case: Case) -> None:
         write = writes.write_of(step.tool, step.arguments)
@@ -187,18 +192,26 @@ class PlanApproval:
 
     # questions ------------------------------------------------------------------------------------------------------
     def _with_questions(self, plan: Plan, asked: Asked, cases: Mapping[str, Case], verdicts: Mapping[str, Verdict]) -> Plan:
+        is_own = not plan.source.startswith(MODEL_SOURCE)
+        needs = self._needs(plan, cases, verdicts)
+        for step in plan.steps if not is_own else ():
+            if step.id in needs and cases[step.id].changes_something and has_placeholder(step.arguments):
+                raise Refused(self.wording.reply("not_stated", asked.intent.language), step=step.id)
+        all_after = not plan.source.startswith(PLAYBOOK_SOURCE)
+        return self._questions(asked).put_into(plan, needs, is_own=is_own, all_after=all_after)
+
+    def _needs(self, plan: Plan, cases: Mapping[str, Case], verdicts: Mapping[str, Verdict]) -> dict[str, Need]:
         needs: dict[str, Need] = {}
         for step in plan.steps:
             case = cases.get(step.id)
-            if case is None or verdicts[step.id].decision is Decision.DENY:
+            if case is None or (verdict := verdicts[step.id]).decision is Decision.DENY:
                 continue
-            if case.is_of_model and case.changes_something and has_placeholder(step.arguments):
-                raise Refused(self.wording.reply("not_stated", case.language), step=step.id)
-            if case.changes_something or verdicts[step.id].decision is Decision.ASK:
-                verdict = verdicts[step.id]
+            if case.changes_something or verdict.decision is Decision.ASK:
                 needs[step.id] = Need(verdict.decision is Decision.ASK, verdict.needs_code, case.level.word)
-        questions = Questions(self.plant, self.wording, self.toolbox.contracts, asked.intent.language)
-        return questions.put_into(plan, needs, all_after=not plan.source.startswith(PLAYBOOK_SOURCE))
+        return needs
+
+    def _questions(self, asked: Asked) -> Questions:
+        return Questions(self.plant, self.wording, self.toolbox.contracts, asked.intent.language)
 
 
 def _is_told_anyway(asked: Asked) -> bool:

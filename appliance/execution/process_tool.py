@@ -83,7 +83,7 @@ class VerifiableProcessTool(ProcessTool):
         said = await self._said("verify", call, may_have_happened=False)
         try:
             return EffectDisposition(said["disposition"]), said["value"]
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, TypeError) as error:
             raise Corrupt(f"{self.contract.name} did not say what it found") from error
 
 
@@ -104,7 +104,7 @@ def _understood(word: Word) -> Mapping[str, Any] | str:
             pass
     try:
         said = json.loads(word.said)
-    except ValueError:
+    except (ValueError, RecursionError):  # whoever runs there can write anything
         said = None
     match said:
         case {"value": {}}:
@@ -127,5 +127,6 @@ def _understood(word: Word) -> Mapping[str, Any] | str:
 
 def _error(kind: type[FloorhandError], message: str, said: Mapping[str, Any]) -> FloorhandError:
     if issubclass(kind, Unavailable):
-        return kind(message, retry_after_s=float(said.get("retry_after_s") or 1.0))
+        after_s = said.get("retry_after_s")
+        return kind(message, retry_after_s=after_s if isinstance(after_s, int | float) and after_s > 0 else 1.0)
     return kind(message)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel
@@ -19,19 +19,18 @@ from appliance.contracts.tool import LevelledTool, ToolContract
 from appliance.execution import writes
 from appliance.execution.consent import QUESTION_TOOL
 from appliance.execution.settings import ApprovalSettings, CallRule, MostWrites, named
+from appliance.execution.subjects import About, Subjects
 from appliance.execution.toolbox import AnyTool
 from appliance.foundation.sentence import capital
 from appliance.store import approvals
-
-SUBJECT_FIELDS = ("key", "keys", "asset", "alarm", "topic")
-"""Arguments that say what a call is about."""
 
 _ALLOWED = Verdict(Decision.ALLOW, Rule.ALLOW)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A call that is to be decided. ``level`` is what it needs; ``arguments`` as far as they are known."""
+    """A call that is to be decided. ``level`` is what it needs; ``arguments`` as far as they are known. ``about`` is what it is
+    about as the ledger has it (:meth:`Rulebook.found`); None: as far as its arguments tell."""
 
     contract: ToolContract
     level: AccessLevel
@@ -42,6 +41,8 @@ class Case:
     action_id: str = ""
     is_unattended: bool = False
     is_of_model: bool = False
+    turn_id: str = ""
+    about: About | None = None
 
     @property
     def changes_something(self) -> bool:
@@ -65,41 +66,51 @@ class Rulebook:
     def __init__(self, settings: ApprovalSettings, plant: Plant, wording: Wording, clock: Clock) -> None:
         self.settings = settings
         self._plant = plant
+        self._subjects = Subjects(plant)
         self._wording = wording
         self._clock = clock
 
     def judge(self, tx: Transaction, case: Case, *, may_ask: bool = False) -> Verdict:
         """Return the verdict on a case, before any consent is looked for. ``may_ask``: it is being planned, so a person can still
         be asked, whose yes lets a session that the breaker stopped go on."""
+        case = self.found(tx, case)
         return self.without_ledger(case) or self._with_ledger(tx, case, may_ask=may_ask) or self.who_decides(case)
 
+    def found(self, tx: Transaction, case: Case) -> Case:
+        """Return a case with what the call is about, looked up where its arguments do not tell."""
+        if case.about is not None:
+            return case
+        return replace(case, about=self._subjects.found(tx, case.contract.name, case.arguments, case.turn_id))
+
     def without_ledger(self, case: Case) -> Verdict | None:
-        """Return the denial of the hard floor or of a deny rule, None when there is none."""
+        """Return the denial of the hard floor or of a deny rule, None when there is none. A call of which only the ledger knows
+        what it is about is denied for that in :meth:`judge`."""
         return self._floor(case) or self._denied(case)
 
     def asks_ledger(self, case: Case) -> bool:
         """Whether a verdict on a case that is being planned depends on what was decided before."""
         write = writes.write_of(case.contract.name, case.arguments)
         has_limits = write is not None and bool(self._limits_of(write.key))
-        return case.changes_something and (has_limits or case.is_unattended or not self._has_to_ask(case))
+        is_open = not self.about(case).is_known and any(rule.subjects for rule in self.settings.approvals.deny)
+        return case.changes_something and (is_open or has_limits or case.is_unattended or not self._has_to_ask(case))
 
     def who_decides(self, case: Case) -> Verdict:
         """Return whether a call that nothing forbids is made, asked for, or not made since nobody is there to be asked."""
         asks = self._has_to_ask(case) or (case.is_unattended and case.contract.name == QUESTION_TOOL)
         if asks and case.is_unattended:
-            is_listed = self._rule_for(self.settings.approvals.unattended, case) is not None
+            is_listed = self._permits(self.settings.approvals.unattended, case) is not None
             if is_listed and not case.is_of_model and case.level < AccessLevel.CRITICAL:
                 return Verdict(Decision.ALLOW, Rule.UNATTENDED)
             return Verdict(Decision.DENY, Rule.UNATTENDED, self._wording.reply("nobody_there", case.language))
         return Verdict(Decision.ASK, Rule.ASK, needs_code=case.level >= AccessLevel.CRITICAL) if asks else _ALLOWED
 
+    def about(self, case: Case) -> About:
+        """Return what a call is about, as far as that is known."""
+        return case.about or self._subjects.of(case.contract.name, case.arguments)
+
     def subject_of(self, case: Case) -> str:
         """Return what a call is about, for its record; empty when that is nothing in particular."""
-        return next(iter(self.subjects_of(case.arguments)), "")
-
-    def subjects_of(self, arguments: Mapping[str, Any]) -> list[str]:
-        """Return all that a call is about: tags and alarms with their assets, assets, topics."""
-        return list(dict.fromkeys(self._subjects(arguments)))
+        return self.about(case).first
 
     # the order ------------------------------------------------------------------------------------------------------
     def hidden(self, case: Case) -> Verdict | None:
@@ -122,7 +133,10 @@ class Rulebook:
         return None
 
     def _denied(self, case: Case) -> Verdict | None:
-        rule = self._rule_for(self.settings.approvals.deny, case)
+        rules = self.settings.approvals.deny
+        if not self.about(case).is_known:
+            rules = [rule for rule in rules if not rule.subjects]
+        rule = self._forbids(rules, case)
         if rule is None:
             return None
         why = named(rule.why, case.language) or self._wording.reply("not_permitted", case.language)
@@ -147,9 +161,9 @@ class Rulebook:
             return True
         if case.is_of_model and case.changes_something:
             return True
-        if self._rule_for(self.settings.approvals.ask, case) is not None:
+        if self._forbids(self.settings.approvals.ask, case) is not None:
             return True
-        return case.changes_something and self._rule_for(self.settings.approvals.allow, case) is None
+        return case.changes_something and self._permits(self.settings.approvals.allow, case) is None
 
     def _too_often(self, case: Case, most: MostWrites) -> str:
         key = str(case.arguments["key"])
@@ -161,22 +175,24 @@ class Rulebook:
         return [rule.most for rule in self.settings.writes_of(key) if rule.most is not None]
 
     # matching -------------------------------------------------------------------------------------------------------
-    def _rule_for(self, rules: list[CallRule], case: Case) -> CallRule | None:
-        return next((rule for rule in rules if self._applies(rule, case)), None)
+    def _forbids(self, rules: list[CallRule], case: Case) -> CallRule | None:
+        """Return the first rule that keeps a call from being made at once: one about anything that the call is about."""
+        return next((rule for rule in rules if self._touches(rule, case)), None)
 
-    def _applies(self, rule: CallRule, case: Case) -> bool:
-        return rule.matches(case.contract.name, self.subjects_of(case.arguments), case.principal.role)
+    def _permits(self, rules: list[CallRule], case: Case) -> CallRule | None:
+        """Return the first rule that lets a call be made: one about all that the call is about, which has to be known."""
+        return next((rule for rule in rules if self._covers(rule, case)), None)
 
-    def _subjects(self, arguments: Mapping[str, Any]) -> Iterator[str]:
-        for field in SUBJECT_FIELDS:
-            told = arguments.get(field)
-            for name in told if isinstance(told, list | tuple) else [told]:
-                if isinstance(name, str) and name:
-                    yield name
-                    if (tag := self._plant.tag_by_key.get(name)) is not None:
-                        yield tag.asset
-                    if (alarm := self._plant.alarm_by_id.get(name)) is not None:
-                        yield alarm.asset
+    def _touches(self, rule: CallRule, case: Case) -> bool:
+        return any(self._matches(rule, case, names) for names in self.about(case).things or ((),))
+
+    def _covers(self, rule: CallRule, case: Case) -> bool:
+        about = self.about(case)
+        is_known = about.is_known or not rule.subjects
+        return is_known and all(self._matches(rule, case, names) for names in about.things or ((),))
+
+    def _matches(self, rule: CallRule, case: Case, names: Iterable[str]) -> bool:
+        return rule.matches(case.contract.name, names, case.principal.role)
 
     # for people -----------------------------------------------------------------------------------------------------
     def standing(self, case: Case) -> dict[str, Any]:
@@ -185,9 +201,11 @@ class Rulebook:
         lists = {
             Rule.DENY: approving.deny, Rule.UNATTENDED: approving.unattended, Rule.ASK: approving.ask, Rule.ALLOW: approving.allow
         }  # fmt: skip
+        permitting = {Rule.UNATTENDED, Rule.ALLOW}
         rules = [
-            {"rule": str(name), "about": rule.model_dump(exclude_defaults=True), "applies": self._applies(rule, case)}
+            {"rule": str(name), "about": rule.model_dump(exclude_defaults=True), "applies": applies(rule, case)}
             for name, listed in lists.items()
+            for applies in [self._covers if name in permitting else self._touches]
             for rule in listed
         ]
         verdict = self.without_ledger(case) or self.who_decides(case)

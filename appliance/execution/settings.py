@@ -35,7 +35,9 @@ class CallRule(_Closed):
     """Which calls a rule is about: those that match in everything that is given. A bare name is a rule about that tool."""
 
     tools: list[str] = Field(default_factory=list, description="names of tools; * stands for any letters")
-    subjects: list[str] = Field(default_factory=list, description="keys of tags, assets or alarms; * stands for any letters")
+    subjects: list[str] = Field(
+        default_factory=list, description="keys of tags, assets or alarms, topics, webhooks; * stands for any letters"
+    )
     roles: list[str] = Field(default_factory=list, description="roles of those who ask; without it, everybody's calls")
     why: dict[str, str] = Field(default_factory=dict, description="language -> what is said when a call is refused by it")
 

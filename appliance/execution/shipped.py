@@ -66,7 +66,7 @@ def shipped_tools(
     writing a tag needs, by its key."""
     return [
         ReadTags(bus, plant, clock),
-        ReadPlcLog(bus, wording),
+        ReadPlcLog(bus, wording, "" if plant.event_log is None else plant.event_log.link),
         WriteTag(bus, plant, clock, write_level),
         SearchMemory(recaller, wording, clock),
         RecordEpisode(writer),

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused, Unavailable
@@ -22,6 +23,7 @@ from appliance.contracts.tool import ToolCall, ToolContract, ToolResult
 from appliance.execution.results import LONGEST_RESULT, LONGEST_TURN, PREVIEW, written
 from appliance.foundation import private_file
 from appliance.foundation.canonical import canonical_json
+from appliance.foundation.supervisor import Degraded
 from appliance.store import actions
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,12 @@ OLDEST_S = 7 * 24 * 3600.0  # nobody pages through an answer of last week
 
 SPILLED = "spilled"
 """Field of a result that was cut: what ``read_result`` is asked for; empty when the rest is lost."""
+
+LOST = "why"
+"""Field of a result that was cut, when not all of it is kept anywhere: why not."""
+
+PART = "spill"
+"""Part that is degraded while long results cannot be kept whole."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -48,16 +56,26 @@ class Piece:
 class Spill:
     """The folder of long results. Written by the ledger's writer thread, read by anybody."""
 
-    def __init__(self, folder: Path, clock: Clock, *, most_bytes: int = MOST_BYTES, oldest_s: float = OLDEST_S) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        *,
+        degraded: Degraded | None = None,
+        most_bytes: int = MOST_BYTES,
+        oldest_s: float = OLDEST_S,
+    ) -> None:
         self._folder = folder
         self._clock = clock
+        self._degraded = degraded or Degraded()
         self._most_bytes = most_bytes
         self._oldest_s = oldest_s
 
     def bounded(self, tx: Transaction, call: ToolCall, contract: ToolContract, result: ToolResult) -> ToolResult:
         """Return a result as the ledger keeps it: as it is within the budgets of a result and of its turn, else its beginning.
 
-        What lies beyond is on disk when this returns. A disk that has no room for it takes nothing from the result's own row.
+        What lies beyond is on disk when this returns. A disk that has no room for it takes nothing from the result's own row,
+        which then says why the rest is lost; tell of it with :meth:`noted` once the row is on disk.
 
         Raises:
             BrokenResult: it holds what JSON has no word for.
@@ -67,14 +85,23 @@ class Spill:
             return result
         if len(text) <= LONGEST_RESULT and actions.kept_chars(tx, call.turn_id) + len(text) <= LONGEST_TURN:
             return result
-        name = call.action_id
+        name, why = call.action_id, ""
+        if len(text) > LONGEST_FILE:
+            why = f"only its first {LONGEST_FILE} characters are kept"
         try:
             self._keep(name, call, contract, text[:LONGEST_FILE])
         except OSError as error:
             log.warning("result.not_spilled", extra={"action": name, "length": len(text), "why": str(error)})
-            name = ""
-        cut = {"truncated": True, "length": len(text), "preview": text[:PREVIEW], SPILLED: name}
-        return replace(result, value=cut)
+            name, why = "", f"only its beginning could be kept: {error.strerror or error}"
+        cut: dict[str, Any] = {"truncated": True, "length": len(text), "preview": text[:PREVIEW], SPILLED: name}
+        return replace(result, value=cut | ({LOST: why} if why else {}))
+
+    def noted(self, result: ToolResult) -> None:
+        """Name the part while long results cannot be kept whole. Call it on the event loop with what :meth:`bounded` returned."""
+        if is_lost(result.value):
+            self._degraded.mark(PART, f"long results cannot be kept whole: {result.value[LOST]}")
+        elif SPILLED in result.value and result.value.get("truncated"):
+            self._degraded.clear(PART)
 
     def read(self, name: str, *, session_id: str, level: AccessLevel, offset: int, length: int) -> Piece:
         """Return part of a long result.
@@ -116,6 +143,11 @@ class Spill:
                 break
             path.unlink(missing_ok=True)
             used_bytes -= size
+
+
+def is_lost(value: Mapping[str, Any]) -> bool:
+    """Whether a result was cut and the rest could not be kept."""
+    return bool(value.get("truncated")) and value.get(SPILLED) == ""
 
 
 def _gone(name: str) -> Refused:

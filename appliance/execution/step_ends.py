@@ -25,13 +25,13 @@ from appliance.execution.journal import ANNOUNCED, CHECKING, GIVEN_UP, Page, Say
 from appliance.execution.results import TIMEOUT, failure, failure_of, stored, success
 from appliance.execution.sentences import IN_PLAN, Sentences
 from appliance.execution.settling import believed
-from appliance.execution.spill import Spill
+from appliance.execution.spill import Spill, is_lost
 from appliance.execution.standing import Prepared, Unsure, fails_turn
 from appliance.execution.stops import result_of
 from appliance.execution.toolbox import AnyTool, Toolbox, record_of
 from appliance.execution.untold import untold
 from appliance.foundation.sentence import ended
-from appliance.store import confirmations, effects
+from appliance.store import actions, confirmations, effects
 
 STOOD_IN = "failed_before"
 """Field of the result of a step that another tool is tried for: the tools that failed, each with code and error."""
@@ -59,13 +59,14 @@ class StepEnds:
         kept = self._bounded(page, prepared, result)
         if not kept.ok:
             return self._failed(page, turn, prepared.action, kept, prepared)
-        return page.change(prepared.action, state, {**stored(kept), **_failed_before(prepared.action), **prepared.notes})
+        notes = {**_failed_before(prepared.action), **prepared.notes}
+        return page.change(prepared.action, state, {**stored(kept), **notes}, self._cut_short(page, turn, kept))
 
     def applied(self, page: Page, turn: Turn, prepared: Prepared, result: ToolResult) -> Action:
         """Record an effect that happened; one whose tool broke its result contract in telling so fails the step all the same."""
         kept = self._bounded(page, prepared, result)
         record = record_of(prepared.tool, prepared.call, result.value) if kept.ok else None
-        saying = self._complaint(page, turn, prepared.action, kept, prepared)
+        saying = self._complaint(page, turn, prepared.action, kept, prepared) or self._cut_short(page, turn, kept)
         return page.conclude(
             prepared.action, EffectStatus.APPLIED, kept, by="reply", saying=saying, record=record, notes=prepared.notes
         )
@@ -108,9 +109,17 @@ class StepEnds:
     def _bounded(self, page: Page, prepared: Prepared, result: ToolResult) -> ToolResult:
         """Return a result as long as the ledger keeps it; the rest is in a file."""
         try:
-            return self._spill.bounded(page.tx, prepared.call, prepared.tool.contract, result)
+            kept = self._spill.bounded(page.tx, prepared.call, prepared.tool.contract, result)
         except BrokenResult as error:
             return failure_of(error, result.disposition)
+        page.afterwards.append(lambda: self._spill.noted(kept))
+        return kept
+
+    def _cut_short(self, page: Page, turn: Turn, kept: ToolResult) -> Saying | None:
+        """Return what is said of a result of which only the beginning could be kept: once a turn."""
+        if not is_lost(kept.value) or any(is_lost(each.result or {}) for each in actions.of_turn(page.tx, turn.id)):
+            return None
+        return Saying(turn, self._wording.reply("result_cut_short", turn.language))
 
     def failed(self, page: Page, turn: Turn, action: Action, result: ToolResult, prepared: Prepared | None = None) -> Action:
         """Record that the step was not done; say so if the turn needs it. ``prepared`` is the call, if it came to one."""

@@ -33,7 +33,7 @@ from appliance.execution.standing import Begun, Prepared, Way
 from appliance.execution.step_ends import StepEnds
 from appliance.execution.stops import CANCELLED, code_of
 from appliance.execution.telemetry import CallLog
-from appliance.execution.templates import render
+from appliance.execution.templates import render, texts_of
 from appliance.execution.tool_breaker import left_alone
 from appliance.execution.toolbox import Toolbox, is_ledger_tool, is_outside_tool, unknown_tool
 from appliance.execution.tools.ask import Ask
@@ -157,7 +157,8 @@ class StepStarts:
             Malformed: it cannot be. Whoever may not know of the tool learns no more of it than that there is none.
         """
         try:
-            filled = render(action.arguments, known, lambda value: self._wording.spoken(value, turn.language))
+            texts = texts_of(self._toolbox.contracts[name].schema.arguments)
+            filled = render(action.arguments, known, lambda value: self._wording.spoken(value, turn.language), texts)
             return self._toolbox.check_arguments(name, filled)
         except Malformed as error:
             if self._toolbox.contracts[name].security.access_level > (who := principal_of(turn.context)).level:

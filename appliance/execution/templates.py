@@ -1,15 +1,17 @@
 """Fills a step's arguments from what the turn knows: ``{alarm.value}``, ``{slots.tag}``, ``{steps.log.entries.0.code}``.
 
 Pure. A name walks through mapping keys and list indexes, never through attributes, so an argument can reach data only.
-A string that is exactly one placeholder becomes the value itself; inside text the value is worded. What was put in is not
-looked at again: braces in a value stay braces. ``{{`` and ``}}`` are literal braces.
+A string that is exactly one placeholder becomes the value itself, but where a text is wanted; inside text the value is worded.
+What was put in is not looked at again: braces in a value stay braces. ``{{`` and ``}}`` are literal braces.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
+
+from pydantic import BaseModel
 
 from appliance.contracts.errors import Malformed
 
@@ -21,13 +23,22 @@ _WHOLE = re.compile(r"\{([^{}]+)\}")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
-def render(arguments: Mapping[str, Any], known: Mapping[str, Any], worded: Callable[[Any], str]) -> dict[str, Any]:
-    """Return the arguments with every placeholder filled from ``known``; ``worded`` says a value inside a text.
+def render(
+    arguments: Mapping[str, Any], known: Mapping[str, Any], worded: Callable[[Any], str], texts: Container[str] = ()
+) -> dict[str, Any]:
+    """Return the arguments with every placeholder filled from ``known``; ``worded`` says a value inside a text. ``texts`` are the
+    arguments that have to be texts, or lists of them.
 
     Raises:
         Malformed: a name that is not known, a brace that is no placeholder, or a text that grows too long; facts name it.
     """
-    return {key: _rendered(value, known, worded, 1) for key, value in arguments.items()}
+    filled = {key: _rendered(value, known, worded, 1) for key, value in arguments.items()}
+    return {key: _text(arguments[key], value, worded) if key in texts else value for key, value in filled.items()}
+
+
+def texts_of(model: type[BaseModel]) -> frozenset[str]:
+    """Return the arguments that have to be texts, or lists of them."""
+    return frozenset(name for name, field in model.model_fields.items() if field.annotation in (str, list[str]))
 
 
 def look_up(name: str, known: Mapping[str, Any]) -> Any:
@@ -70,6 +81,13 @@ def _rendered(value: Any, known: Mapping[str, Any], worded: Callable[[Any], str]
             return [_rendered(item, known, worded, depth + 1) for item in value]
         case _:
             return value
+
+
+def _text(told: Any, filled: Any, worded: Callable[[Any], str]) -> Any:
+    """Word what was put in as a whole where a text is wanted."""
+    if isinstance(told, list | tuple) and isinstance(filled, list):
+        return [_text(each, value, worded) for each, value in zip(told, filled, strict=True)]
+    return worded(filled) if isinstance(told, str) and not isinstance(filled, str) else filled
 
 
 def _filled(text: str, known: Mapping[str, Any], worded: Callable[[Any], str]) -> Any:

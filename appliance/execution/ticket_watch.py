@@ -30,7 +30,8 @@ _SOONEST_S = 0.02  # a timer may fire a little early
 
 
 class TicketWatch:
-    """Service; implements ``contracts.ticket_acts.TicketActs``. ``queued`` is called after messages to webhooks were queued."""
+    """Service; implements ``contracts.ticket_acts.TicketActs``. ``queued`` is called after messages to webhooks were queued,
+    ``said`` after words were."""
 
     def __init__(
         self,
@@ -40,18 +41,21 @@ class TicketWatch:
         settings: TicketSettings,
         *,
         queued: Callable[[], None] = lambda: None,
+        said: Callable[[], None] = lambda: None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._escalation = escalation
         self._settings = settings
         self._queued = queued
+        self._said = said
         self._stirred = asyncio.Event()
         self._started_mono_ns = clock.monotonic_ns()
         self._next_ask_s: dict[str, float] = {}  # ticket -> its age when it is asked next whether the call works again
 
     def notify(self) -> None:
-        """Tell that a ticket may have been opened. Cheap; call it from the event loop after the commit."""
+        """Tell that a ticket may have been opened, or a message of one may have ended. Cheap; call it from the event loop after
+        the commit."""
         self._stirred.set()
 
     async def run(self) -> None:
@@ -68,7 +72,9 @@ class TicketWatch:
                     await self._stirred.wait()
 
     async def look(self) -> float | None:
-        """Close what is to be closed; return in how many s the next limit is reached, None without open tickets."""
+        """Say that nobody took a ticket, close what is to be closed; return in how many s the next limit is reached, None
+        without open tickets."""
+        await self._say_untold()
         waits_s: list[float] = []
         next_ask_s: dict[str, float] = {}
         every_s, ttl_s = self._settings.auto_resolve_after_s, self._settings.ticket_ttl_s
@@ -100,6 +106,13 @@ class TicketWatch:
         """
         ticket = await self._close(ticket_id, TicketStatus.RESOLVED, by=by, note=note)
         return {"id": ticket.id, "status": str(ticket.status), "closed_by": ticket.closed_by, "note": ticket.note}
+
+    async def _say_untold(self) -> None:
+        if not await self._ledger.fetch(tickets.UNTOLD):
+            return
+        untold = await self._ledger.transaction(self._escalation.say_untold)
+        log.error("tickets.untold", extra={"tickets": untold})
+        self._said()
 
     async def _close_itself(self, ticket: Ticket, status: TicketStatus, note: str) -> None:
         with contextlib.suppress(Refused):  # a person was quicker

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeGuard
 
+from appliance.contracts.tool import ResourcefulTool
 from appliance.execution.standing import Begun, Ending
 
 WORKERS = 8
@@ -57,9 +59,30 @@ class Hands:
 
 
 def _chains(calls: Sequence[Begun]) -> list[list[int]]:
-    """Return positions of calls that have to be made one after the other, chain by chain."""
-    chains: dict[tuple[str, int], list[int]] = {}
+    """Return positions of calls that have to be made one after the other, chain by chain: those that share a resource, directly
+    or through others."""
+    chains: list[tuple[set[str], list[int]]] = []
     for at, call in enumerate(calls):
-        resource = call.tool.contract.resource
-        chains.setdefault((resource, 0 if resource else at), []).append(at)
-    return list(chains.values())
+        needed, chain = set(_resources(call)), [at]
+        shared = [each for each in chains if any(_meet(one, other) for one in each[0] for other in needed)]
+        for held, others in shared:
+            needed |= held
+            chain = [*others, *chain]
+        chains = [each for each in chains if each not in shared] + [(needed, sorted(chain))]
+    return [chain for _, chain in chains]
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether two resources are the same, or one is part of the other: ``field:plc_1`` is of ``field``."""
+    return one == other or one.startswith(f"{other}:") or other.startswith(f"{one}:")
+
+
+def _resources(call: Begun) -> Sequence[str]:
+    tool = call.tool
+    if _names_resources(tool):
+        return tool.resources_of(call.prepared.arguments)
+    return [tool.contract.resource] if tool.contract.resource else []
+
+
+def _names_resources(tool: object) -> TypeGuard[ResourcefulTool]:
+    return hasattr(tool, "resources_of")

@@ -25,9 +25,14 @@ class ToolDesk:
     def tools(self) -> Sequence[Mapping[str, Any]]:
         """Return the tools by name, those that were left out or are disabled behind them."""
         loaded = [self._glance(self._toolbox.find(name)) for name in sorted(self._toolbox.names)]
-        left_out = {**self._found.left_out, **self._toolbox.left_out}
+        left_out = {
+            name: why
+            for name, why in {**self._found.left_out, **self._toolbox.left_out}.items()
+            if name not in self._toolbox.contracts  # what bears the name of a tool that ships: its own row is that tool's
+        }
         away = [{"name": name, "why": f"left out: {why}"} for name, why in sorted(left_out.items())]
-        away += [{"name": name, "why": "disabled in appliance.yaml"} for name in self._found.disabled]
+        disabled = [name for name in self._found.disabled if name not in self._toolbox.contracts]
+        away += [{"name": name, "why": "disabled in appliance.yaml"} for name in disabled]
         return [*loaded, *({**each, "source": self._source(each["name"])} for each in away)]
 
     def tool(self, name: str) -> Mapping[str, Any]:
@@ -69,7 +74,8 @@ class ToolDesk:
         }
 
     def _source(self, name: str) -> str:
-        is_theirs = name in self._found.kinds or name not in self._toolbox.contracts
+        is_taken = name in self._found.kinds and name not in self._toolbox.left_out  # left out may be one that has a shipped name
+        is_theirs = is_taken or name not in self._toolbox.contracts
         return self._found.packages.get(name, _SHIPPED) if is_theirs else _SHIPPED
 
 

@@ -130,7 +130,8 @@ class Toolbox:
 
 def unknown_tool(name: str) -> ToolValidationError:
     """Return what is said of a tool that is not there, or that whoever asks must not learn of (T3)."""
-    return ToolValidationError(f"there is no tool {name}", tool=name, field="tool").worded("plan_no_tool")
+    cure = "`floorhand tools list` shows those there are."
+    return ToolValidationError(f"there is no tool {name}", tool=name, field="tool", cure=cure).worded("plan_no_tool")
 
 
 def bound_s(tool: AnyTool) -> float:

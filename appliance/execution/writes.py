@@ -6,7 +6,6 @@ whatever the rules of a site say.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -102,14 +101,16 @@ def _takes(tag: Tag, value: Any) -> bool:
     if tag.type is DataType.STRING:
         return isinstance(value, str)
     if tag.names or tag.flags:
+        if not isinstance(value, int | float | str):
+            return False
         try:
             number_of(tag, value)
         except Refused:
             return False
         return True
-    if isinstance(value, bool | str) or value is None or not math.isfinite(value) or tag.low is None or tag.high is None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or tag.low is None or tag.high is None:
         return False
-    return bool(tag.low <= value <= tag.high)
+    return bool(tag.low <= value <= tag.high)  # whole numbers of any length; neither infinite nor no number lies between
 
 
 def _limits(tag: Tag, names: Mapping[str, str], wording: Wording, language: str) -> str:

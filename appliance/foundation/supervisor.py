@@ -110,19 +110,21 @@ async def contained(work: Awaitable[T], *, passing: tuple[type[BaseException], .
         raise _fault(error) from error
 
 
-def contained_call(work: Callable[[], T], *, passing: tuple[type[BaseException], ...] = (), is_foreign: bool = False) -> T:
-    """Do as :func:`contained` with a plain call."""
+def contained_call(
+    work: Callable[[], T], *, passing: tuple[type[BaseException], ...] = (), is_foreign: bool = False, is_known: bool = False
+) -> T:
+    """Do as :func:`contained` with a plain call. ``is_known``: it broke before, and the log has it."""
     passes: tuple[type[BaseException], ...] = (FloorhandError, asyncio.CancelledError, *passing)
     try:
         return work()
     except passes:
         raise
     except Exception as error:
-        raise _passed_or_fault(error) from error
+        raise _passed_or_fault(error, is_known=is_known) from error
     except BaseException as error:
         if not is_foreign:
             raise
-        raise _fault(error) from error
+        raise _fault(error, is_known=is_known) from error
 
 
 class Faults:
@@ -153,11 +155,11 @@ class Faults:
         return await self.contained(call(), passing=(TimeoutError,))
 
 
-def _passed_or_fault(error: Exception) -> BaseException:
+def _passed_or_fault(error: Exception, *, is_known: bool = False) -> BaseException:
     """Return the error of ours in a group of several, what ends the process first; a fault if there is none."""
     ours = _leaves(error, FloorhandError) if isinstance(error, ExceptionGroup) else []
     ours.sort(key=lambda each: not isinstance(each, OwnedElsewhere | Corrupt))
-    return ours[0] if ours else _fault(error)
+    return ours[0] if ours else _fault(error, is_known=is_known)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException], kind: type[BaseException]) -> list[BaseException]:
@@ -167,7 +169,8 @@ def _leaves(group: BaseExceptionGroup[BaseException], kind: type[BaseException])
     return found
 
 
-def _fault(error: BaseException) -> Fault:
+def _fault(error: BaseException, *, is_known: bool = False) -> Fault:
     why = why_of(error)
-    log.error("fault", extra={"why": why}, exc_info=error)
+    if not is_known:
+        log.error("fault", extra={"why": why}, exc_info=error)
     return Fault(why)

@@ -7,6 +7,7 @@ Nothing is changed and the database of a running service is never opened. In: wh
 from __future__ import annotations
 
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from appliance.store.views import integrity_faults
 
 _OLDEST_PYTHON = (3, 11)
 _FREE_BYTES = 512 << 20  # below this a partition fills within days of ordinary use; the ledger itself needs far less
+_OTHERS = 0o077  # group and others, whatever they may do
 _ANSWER_S = 3.0  # a link on the same site answers within milliseconds; this bounds the whole examination
 _SEE_JOURNAL = "See the journal: journalctl -u floorhand | grep {part}"
 _CURES = {
@@ -52,7 +54,8 @@ class Subject:
     """What is to be examined, as configured; an empty text means not configured.
 
     ``microphone`` and ``speaker`` say ``card`` for a sound card, ``none``, or the path of what stands in for one.
-    ``speech`` are ``(check, present, what)`` of the engines and models that speech needs.
+    ``speech`` are ``(check, present, what)`` of the engines and models that speech needs. ``secrets`` are ``(what, file,
+    has to be there)`` of files that nobody else may read.
     """
 
     config_faults: Sequence[ConfigError]
@@ -64,6 +67,7 @@ class Subject:
     microphone: str = "card"
     speaker: str = "card"
     speech: Sequence[tuple[str, bool, str]] = field(default_factory=tuple)
+    secrets: Sequence[tuple[str, Path, bool]] = field(default_factory=tuple)
 
 
 def examine(subject: Subject, clock: Clock) -> list[Finding]:
@@ -73,6 +77,7 @@ def examine(subject: Subject, clock: Clock) -> list[Finding]:
         _python,
         lambda: _config(subject.config_faults),
         lambda: _data_dir(subject.data_dir, is_running=status is not None),
+        lambda: _secrets(subject.secrets),
         _commands,
         lambda: _speech(subject.speech),
         lambda: _sound(subject),
@@ -112,6 +117,28 @@ def _data_dir(folder: Path, *, is_running: bool) -> Iterator[Finding]:
     free = shutil.disk_usage(there).free
     cure = "Free space on that partition, or move data_dir to a larger one."
     yield Finding("disk", free >= _FREE_BYTES, f"{free >> 20} MiB free at {there}", "" if free >= _FREE_BYTES else cure)
+
+
+def _secrets(files: Sequence[tuple[str, Path, bool]]) -> Iterator[Finding]:
+    """What is not there is a fault only where it has to be; what may not be looked at is nobody else's business."""
+    sound = 0
+    for what, file, is_needed in files:
+        try:
+            mode = stat.S_IMODE(file.stat().st_mode)
+        except PermissionError:
+            sound += 1
+        except OSError as error:
+            if is_needed:
+                cure = f"Put it there, for the service's user alone (mode 0600), or name another file: {file}"
+                yield Finding("secrets", False, f"{what}, {file}: {error.strerror}", cure)
+        else:
+            if mode & _OTHERS:
+                cure = f"Run: chmod 600 {file}. If somebody may have read it, have a new one made."
+                yield Finding("secrets", False, f"{what}, {file}, can be read by others (mode {mode:04o})", cure)
+            else:
+                sound += 1
+    if sound:
+        yield Finding("secrets", True, f"{sound} {'file' if sound == 1 else 'files'} that nobody else can read")
 
 
 def _commands() -> Iterator[Finding]:

@@ -130,31 +130,32 @@ class Contexts:
         memories = await self._recalled(asked.intent.text, tongue) if SEARCH in asked.tools else []
         past = await conversations.earlier(self._ledger, asked.session_id, asked.turn_id, _MOST_TURNS)
         past = [_as_seen(turn, asked) for turn in past if turn.level <= asked.principal.level]
-        offer = choose(asked.tools, asked.intent.text, scale.context_tokens)
+        window = scale.context_tokens  # looked at once: which model is next may change meanwhile
+        offer = choose(asked.tools, asked.intent.text, window)
         parts = _Parts(asked, offer, tongue, knowledge, memories, past, is_last)
         for share in SCALES[smaller:]:
-            made = await asyncio.to_thread(self._within, _Room.of(scale.context_tokens, share), parts, scale)
+            made = await asyncio.to_thread(self._within, _Room.of(window, share), window, parts, scale)
             if made is not None:
                 return made
         raise ContextOverflow(
-            f"the request does not fit {scale.context_tokens} tokens, however short it is made",
-            context_tokens=scale.context_tokens,
+            f"the request does not fit {window} tokens, however short it is made",
+            context_tokens=window,
         )
 
-    def _within(self, room: _Room, parts: _Parts, scale: TokenScale) -> ModelContext | None:
+    def _within(self, room: _Room, window: int, parts: _Parts, scale: TokenScale) -> ModelContext | None:
         """Return the prompt within a room, None if it does not fit. Takes tens of milliseconds: not for the event loop."""
         asked, tongue = parts.asked, parts.tongue
         knowledge = parts.knowledge.seen_by(asked.principal.level, may_search=SEARCH in asked.tools)
         prefix = self._prefixes.of(parts.offer.reading, tongue, knowledge, room.whole, scale)
         if not prefix.stable.text:
             return None
-        left = room.whole - scale.count_tokens(prefix.stable.text) - scale.count_tokens(prefix.context.text)
+        # Counted anew: the prefix is kept while servers report more or less than was thought.
+        stable, context = (replace(tier, tokens=scale.count_tokens(tier.text)) for tier in (prefix.stable, prefix.context))
+        left = room.whole - stable.tokens - context.tokens
         volatile, about = _volatile(parts, left, scale, prefix.tags)
-        if volatile.tokens > left:
-            return None
         names = _names(self._plant, [*prefix.tags, *about])
-        tiers = (prefix.stable, prefix.context, volatile)
-        return ModelContext(tiers, parts.offer, names, scale.context_tokens, room.reply, parts.knowledge)
+        made = ModelContext((stable, context, volatile), parts.offer, names, window, room.reply, parts.knowledge)
+        return made if volatile.tokens <= left and made.tokens + room.reply <= window else None
 
     async def _recalled(self, said: str, tongue: Tongue) -> list[Recollection]:
         """Return memories that have to do with the sentence, within the site; without them it is answered all the same."""
@@ -192,7 +193,7 @@ def _volatile(parts: _Parts, budget: int, scale: TokenScale, named: Sequence[str
     count = scale.count_tokens
     about = [tag for tag in plant_names.tags_about(asked.intent.text, tongue) if tag.key not in named]
     request = prompt.request(asked.intent.text, asked.intent.language, is_last=parts.is_last)
-    besides = prompt.more(offer.acting, [plant_names.tag_line(tag, tongue) for tag in about])
+    besides = prompt.more([*offer.besides, *offer.acting], [plant_names.tag_line(tag, tongue) for tag in about])
     left = budget - count(request) - count(besides)
     shown, shortened, left_out = [request], 0, 0
     if besides:

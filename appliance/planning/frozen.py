@@ -41,7 +41,7 @@ class Knowledge:
         return digest(self.content)
 
     def seen_by(self, level: AccessLevel, *, may_search: bool) -> Knowledge:
-        """Return what somebody of this level may know of it: the playbooks they may run, and notes if they may search memories."""
+        """Return what somebody of this level may know: the playbooks they may run, and notes if they may search memories."""
         playbooks = tuple(each for each in self.playbooks if AccessLevel.of_word(each["access"]) <= level)
         return replace(self, playbooks=playbooks, memories=self.memories if may_search else ())
 

@@ -172,7 +172,7 @@ def _name_faults(value: Any, readers: Mapping[str, _Reader]) -> Iterator[str]:
                 if reader is None:
                     yield f"{clean(found[0], 64)}: there is no earlier reading step {found[1]}"
                 elif not field or not gives(reader.contract, field):
-                    fields = ", ".join(clean(name, 32) for name in list(reader.contract.schema.result.model_fields)[:_FIELDS_TOLD])
+                    fields = ", ".join([clean(name, 32) for name in reader.contract.schema.result.model_fields][:_FIELDS_TOLD])
                     yield f"{clean(found[0], 64)}: {reader.contract.name} gives {fields}"
         case Mapping():
             for item in value.values():

@@ -7,6 +7,7 @@ every step that changes something waits for a person's yes to exactly that step,
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -147,7 +148,7 @@ class ModelPlanner:
                 tag, value = self._plant.tag_by_key.get(str(arguments.get("key"))), arguments.get("value")
                 if tag is None or isinstance(value, bool) or not isinstance(value, int | float):
                     raise Malformed(f"step {step.id}: key has to be a tag and value a number")
-                _, writing = guarded_write(tag, float(value), tongue, write=step.id)
+                _, writing = guarded_write(tag, _number(value), tongue, write=step.id)
                 return replace(writing, when="", after=step.after)
             case "say":
                 arguments = {"lead": tongue.reply("model_says"), "text": str(arguments.get("text", ""))}
@@ -196,6 +197,14 @@ def _require_room(model: LanguageModel, request: ModelRequest) -> None:
     tokens = model.request_tokens(request) + request.most_tokens
     if tokens > model.context_tokens:
         raise ContextOverflow(f"{tokens} tokens with the answer; {model.context_tokens} fit", context_tokens=model.context_tokens)
+
+
+def _number(value: int | float) -> float:
+    """Return a number as a write takes it; one of more digits than any register holds is beyond every limit."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _source(reply: ModelReply) -> str:

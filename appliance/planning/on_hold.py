@@ -14,7 +14,8 @@ _QUESTION = "ask"
 
 def without_held(plan: Plan, held: Set[str]) -> Plan:
     """Return the plan without the steps that call a ``held`` tool, the questions that lead to them, and what depends on these."""
-    questions = {step.id for step in plan.steps if step.tool == _QUESTION}
     gone = {step.id for step in plan.steps if step.tool in held}
-    leading = {name for step in plan.steps if step.id in gone for name in condition_of(step.when).steps if name in questions}
+    asked = {name for step in plan.steps if step.id in gone for name in condition_of(step.when).steps}
+    questions = [step for step in plan.steps if step.tool == _QUESTION]
+    leading = {step.id for step in questions if step.id in asked or step.arguments.get("approves") in gone}
     return replace(plan, steps=without(plan.steps, gone | leading))

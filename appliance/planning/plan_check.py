@@ -1,8 +1,8 @@
 """Whether a plan is one (S8): its form, the tools it names, and the arguments it gives them. Pure.
 
 What is filled in only when a step runs (``{steps.read.value}``) is not known yet: an argument that holds such a name is checked
-then, by whoever runs the step; that the named tool has such a field is checked here. Those of optional steps are checked when they
-run, too: they may fail without failing the turn.
+then, by whoever runs the step; that the named tool gives such a field is checked here. Optional steps are checked when they run,
+also whether there is such a tool: they may fail without failing the turn.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from appliance.contracts.plan import Plan
 from appliance.contracts.tool import ToolContract
 from appliance.planning.result_names import gives, names_of_results
 
+_OF_PLAYBOOK = "playbook:"  # the fields it names were looked at when it was loaded, and an alarm's is told in any case
 MOST_STEPS = 64  # the longest shipped playbook has a dozen
 
 _NAME = re.compile(r"(?<!\{)\{[^{}]+\}")
@@ -75,11 +76,14 @@ def _faults(plan: Plan, tools: Mapping[str, ToolContract]) -> Iterator[str]:
         yield from (f"{step.id}: {fault}" for fault in _condition_faults(step.when, seen))
         yield from (f"{step.id}: after {name!r}: there is no earlier step of this id" for name in step.after if name not in seen)
         contract = seen[step.id] = tools.get(step.tool)
+        if step.optional:  # an alarm is told all the same when its machine has no tags to read beside it
+            continue
         if contract is None:
             yield f"{step.id}: there is no tool {step.tool}"
-        elif not step.optional:  # an alarm is told all the same when its machine has no tags to read beside it
+        else:
             yield from (f"{step.id}.{fault}" for fault in _argument_faults(step.arguments, contract))
-            yield from (f"{step.id}: {fault}" for fault in _result_faults(step.arguments, seen))
+            if not plan.source.startswith(_OF_PLAYBOOK):
+                yield from (f"{step.id}: {fault}" for fault in _result_faults(step.arguments, seen))
 
 
 def _condition_faults(when: str, seen: Container[str]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from appliance.planning import alarm_plan, answers, flood_plan
 from appliance.planning.asked_for import RUN
 from appliance.planning.estimate import estimate_s
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbook_steps import RunPlaybook, WriteTag, names_in, texts_of
+from appliance.planning.playbook_steps import RunPlaybook, WriteTag, names_in, texts_of, tool_of
 from appliance.planning.playbooks import Playbooks
 from appliance.planning.procedure_book import ProcedureBook
 from appliance.planning.replies import REPLIES
@@ -128,4 +128,4 @@ class Planner:
             return 0.0
         asked_s = sum(self.bounds_s.get("ask", 0.0) for step in playbook.steps if isinstance(step, WriteTag))
         runs_s = sum(self._brings_s(step.arguments.playbook) for step in playbook.steps if isinstance(step, RunPlaybook))
-        return asked_s + runs_s + sum(self.bounds_s.get(step.tool, 0.0) for step in playbook.steps)
+        return asked_s + runs_s + sum(self.bounds_s.get(tool_of(step), 0.0) for step in playbook.steps)

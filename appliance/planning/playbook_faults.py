@@ -5,8 +5,9 @@ Each fault is (key, what is wrong, cure).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from appliance.contracts.condition import Compared, condition_of
 from appliance.contracts.errors import Malformed
@@ -17,6 +18,7 @@ from appliance.planning.playbook_steps import (
     MOST_SENTENCES,
     RESULTS,
     AssetParameter,
+    Call,
     CreateWorkOrder,
     NumberParameter,
     Parameter,
@@ -98,11 +100,13 @@ def step_faults(
         faults += [(key, *wrong) for wrong in _subject_faults(step, parameters, has_asset=has_asset)]
         if isinstance(step, RunPlaybook) and n < len(steps) - 1:
             faults.append((key, "is not the last step", "Put it behind all others: its steps come after theirs."))
+        known = Names(earlier, parameters, knows_alarm)
+        if isinstance(step, Call):
+            faults += [(key, *wrong) for wrong in _call_faults(step, known, must_go_on=is_announced)]
         for where, text in texts_of(step):
             if isinstance(text, dict) and (lacking := languages - set(text)):
                 faults.append((f"{key}.{where}", f"is missing in {', '.join(sorted(lacking))}", "Write it in that language."))
             for spelling in spellings(text):
-                known = Names(earlier, parameters, knows_alarm)
                 faults += [(f"{key}.{where}", *wrong) for wrong in known.faults_in(spelling)]
                 if isinstance(step, Say) and sentence_count(spelling) > MOST_SENTENCES:
                     faults.append((f"{key}.{where}", f"is longer than {MOST_SENTENCES} sentences", "Say less."))
@@ -127,10 +131,40 @@ def graph_faults(playbooks: Graph) -> Iterator[tuple[Path, Fault]]:
                 yield path, (f"{key}.parameters", f"{other} needs {lacking}", f"Add `{lacking}:`.")
             for strange in sorted(given - wanted):
                 yield path, (f"{key}.parameters.{strange}", f"{other} has no such parameter", nearest(strange, wanted))
+            for handed in sorted(given & wanted):
+                value, parameter = step.arguments.parameters[handed], playbooks[other][1][handed]
+                if wrong := _handed_fault(value, parameter, playbooks[name][1]):
+                    yield path, (f"{key}.parameters.{handed}", *wrong)
     for name, (path, _, _) in playbooks.items():
         if (circle := _path_back(name, runs)) is not None:
             spelled = "->".join(circle)
             yield path, ("steps", f"CycleDetected: {spelled}", f"Let {circle[-2]} not run {name}.")
+
+
+def unsayable(parameters: Mapping[str, Parameter], names: Iterable[str], phrases: Iterable[str]) -> Iterator[Fault]:
+    """Yield the languages in which a playbook that needs a number has a name and no sentence: nobody could say that number."""
+    numbers = [name for name, parameter in parameters.items() if isinstance(parameter, NumberParameter)]
+    for language in sorted(set(names) - set(phrases)) if numbers else ():
+        what = f"is missing, and who says its name cannot say {', '.join(numbers)}"
+        yield f"triggers.phrases.{language}", what, f"Write a sentence with {{{numbers[0]}}}."
+
+
+def _handed_fault(value: float | str, parameter: Parameter, own: Mapping[str, Parameter]) -> tuple[str, str] | None:
+    """Return what is wrong with a parameter that is handed on: a number for a machine, or the other way, or out of bounds."""
+    named = own.get(names_in(value)[0]) if isinstance(value, str) and _is_one_name(value) else None
+    if isinstance(parameter, AssetParameter):
+        if isinstance(named, NumberParameter) or not isinstance(value, str):
+            return f"is a machine there, and {value!r} is a number", f'Write a machine: "{{{ASSET}}}".'
+        return None
+    numbers = [name for name, each in own.items() if isinstance(each, NumberParameter)]
+    or_own = f', or "{{{numbers[0]}}}"' if numbers else ""
+    cure = f"Write a number from {parameter.low:g} to {parameter.high:g}{or_own}."
+    if isinstance(value, str):
+        is_number = isinstance(named, NumberParameter)
+        return None if is_number else (f"is a number there, and {value!r} is none", cure)
+    if not parameter.low <= value <= parameter.high:
+        return f"{value:g} is out of its bounds there", cure
+    return None
 
 
 def _path_back(start: str, runs: Mapping[str, Sequence[str]]) -> list[str] | None:
@@ -161,8 +195,8 @@ def _condition_faults(when: str, earlier: Mapping[str, str]) -> Iterator[tuple[s
         elif term.step not in earlier:
             yield f"names no earlier step: {when!r}", nearest(term.step, earlier)
         elif compared is not None:
-            results, first = RESULTS[earlier[term.step]], compared.field.split(".")[0]
-            if first not in results:
+            results, first = RESULTS.get(earlier[term.step]), compared.field.split(".")[0]
+            if results is not None and first not in results:
                 yield f"{when!r}: {earlier[term.step]} gives no {first!r}", nearest(first, results)
 
 
@@ -189,6 +223,28 @@ def _subject_faults(step: PlaybookStep, parameters: Mapping[str, Parameter], *, 
                 yield f"{name}: {{{given}}} is no parameter", nearest(given, parameters)
         if not isinstance(step, RunPlaybook) and not _is_one_name(value):
             yield f"{name}: {value!r} is no number", 'Write a number, or a parameter: "{amount}".'
+
+
+def _call_faults(step: Call, known: Names, *, must_go_on: bool) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a call of another package's tool. ``must_go_on``: an alarm is told whether it is there or not."""
+    if step.arguments.name in RESULTS:
+        yield f"{step.arguments.name} is a tool of ours", f"Write `tool: {step.arguments.name}`."
+    if must_go_on and not step.optional:
+        yield "is a tool of another package, which may not be there", "Write `optional: true`: an alarm is told all the same."
+    for text in _texts_in(step.arguments.arguments):
+        yield from known.faults_in(text)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for item in value.values():
+                yield from _texts_in(item)
+        case list():
+            for item in value:
+                yield from _texts_in(item)
 
 
 def _is_one_name(value: str) -> bool:
@@ -228,6 +284,5 @@ class Names:
         first = result.split(".")[0]
         if step not in self._earlier:
             yield f"{{{name}}} names no earlier step", nearest(step, self._earlier)
-        elif first not in RESULTS[self._earlier[step]]:
-            tool = self._earlier[step]
+        elif (tool := self._earlier[step]) in RESULTS and first not in RESULTS[tool]:
             yield f"{{{name}}}: {tool} gives no {first!r}", nearest(first, RESULTS[tool])

@@ -15,6 +15,7 @@ from appliance.planning.playbook_faults import NOW
 from appliance.planning.playbook_steps import (
     ASSET,
     Ask,
+    Call,
     CreateWorkOrder,
     ListAlarms,
     Notify,
@@ -31,6 +32,7 @@ from appliance.planning.playbook_steps import (
     UpdateWorkOrder,
     WriteReport,
     WriteTag,
+    tool_of,
 )
 from appliance.planning.playbooks import Playbook
 from appliance.planning.tongue import Tongue
@@ -87,7 +89,7 @@ class Filler:
             return self._write(step, when)
         arguments = self._arguments(step)
         expects = str(arguments["title"]) if isinstance(step, CreateWorkOrder) else ""
-        return (Step(step.id, step.tool, arguments, when, step.optional, expects=expects),)
+        return (Step(step.id, tool_of(step), arguments, when, step.optional, expects=expects),)
 
     def _write(self, step: WriteTag, when: str) -> tuple[Step, ...]:
         """Ask exactly, then write: whatever else the playbook may have asked is no consent to this."""
@@ -142,6 +144,8 @@ class Filler:
             case RunPlaybook():
                 given = {name: self._constant(value) for name, value in step.arguments.parameters.items()}
                 return {"playbook": step.arguments.playbook, "parameters": given}
+            case Call():
+                return {name: self._given(value) for name, value in step.arguments.arguments.items()}
             case _:
                 raise Malformed(f"no plan for a playbook's step {step.tool!r}", tool=step.tool)
 
@@ -171,6 +175,19 @@ class Filler:
         """A parameter's own value where one is named as a whole."""
         name = value[1:-1] if isinstance(value, str) and value.startswith("{") else ""
         return self._occasion.given.get(name, value)
+
+    def _given(self, value: Any) -> Any:
+        """An argument of another package's tool: a parameter's own value, a text, or what holds such."""
+        match value:
+            case str():
+                whole = self._constant(value)
+                return self._text(value) if whole is value else whole
+            case dict():
+                return {name: self._given(item) for name, item in value.items()}
+            case list():
+                return [self._given(item) for item in value]
+            case _:
+                return value
 
     def _now(self, name: str) -> str:
         key = self._keys(self._occasion.asset).get(name)

@@ -113,6 +113,14 @@ class RunArguments(_Closed):
     parameters: dict[str, float | str] = {}
 
 
+class CallArguments(_Closed):
+    """A tool of another package by its name, and its arguments as its contract has them. Texts in them may name what others
+    may."""
+
+    name: str = Field(min_length=1, max_length=64)
+    arguments: dict[str, Any] = {}
+
+
 class EpisodeArguments(_Closed):
     """Asset, fault, scope and the alarm's facts are added by planning."""
 
@@ -252,6 +260,13 @@ class RunPlaybook(_Step):
     arguments: RunArguments
 
 
+class Call(_Step):
+    """Call a tool of another package. What it changes is asked for first, as everywhere."""
+
+    tool: Literal["call"]
+    arguments: CallArguments
+
+
 PlaybookStep = Annotated[
     Say
     | Ask
@@ -267,7 +282,8 @@ PlaybookStep = Annotated[
     | Notify
     | ScheduleCheck
     | WriteTag
-    | RunPlaybook,
+    | RunPlaybook
+    | Call,
     Field(discriminator="tool"),
 ]
 
@@ -290,7 +306,13 @@ RESULTS: dict[str, frozenset[str]] = {
     "create_work_order": frozenset({"id", "asset", "title"}),
     "write_report": frozenset({"path", "commit"}),
 }
-"""Tool -> fields of its result that a later step may name."""
+"""Tool -> fields of its result that a later step may name. Those of tools of other packages are not known when playbooks are
+loaded."""
+
+
+def tool_of(step: PlaybookStep) -> str:
+    """Return the tool that a step calls."""
+    return step.arguments.name if isinstance(step, Call) else step.tool
 
 
 class AssetParameter(_Closed):
@@ -304,8 +326,8 @@ class NumberParameter(_Closed):
     """A number within bounds, both included."""
 
     kind: Literal["number"]
-    low: float
-    high: float
+    low: float = Field(allow_inf_nan=False)
+    high: float = Field(allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _has_room(self) -> NumberParameter:

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from appliance.contracts.errors import ConfigError
 from appliance.contracts.principal import AccessLevel
-from appliance.planning.playbook_faults import graph_faults, head_faults, step_faults
-from appliance.planning.playbook_steps import Parameter, PlaybookStep, StepsFile, texts_of
+from appliance.planning.playbook_faults import graph_faults, head_faults, step_faults, unsayable
+from appliance.planning.playbook_steps import Parameter, PlaybookStep, RunPlaybook, StepsFile, texts_of
 from appliance.planning.yaml_file import Fault, fault_of, load_mapping, model_faults, parse_mapping, refuse_all
 
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
@@ -110,6 +110,10 @@ class Playbooks:
         if not faults:  # one that could not be read would be missed by those that run it
             graph = {name: (_steps_path(Path(p.path)), p.parameters, p.steps) for name, p in playbooks.items()}
             faults += [(str(path), fault) for path, fault in graph_faults(graph)]
+            run = {step.arguments.playbook for p in playbooks.values() for step in p.steps if isinstance(step, RunPlaybook)}
+            for p in playbooks.values():
+                if p.name not in run:  # what another runs gets its numbers from there
+                    faults += [(p.path, fault) for fault in unsayable(p.parameters, p.triggers.names, p.triggers.phrases)]
         if faults:
             raise refuse_all(faults)
         return Playbooks(playbooks, commit)

@@ -77,7 +77,9 @@ class Prefixes:
                 self._kept.clear()
             stable, tags = self._stable(reading, tongue, scale, int(room * _STABLE_SHARE))
             shown = prompt.frozen(knowledge.playbooks, knowledge.memories)
-            known = self._kept[key] = Prefix(stable, whole_lines("context", shown, int(room * _CONTEXT_SHARE), scale), tags)
+            known = Prefix(stable, whole_lines("context", shown, int(room * _CONTEXT_SHARE), scale), tags)
+            if stable.text:  # there may be room when less is counted
+                self._kept[key] = known
         return known
 
     def _stable(

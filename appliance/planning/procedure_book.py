@@ -13,10 +13,11 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.principal import AccessLevel
 from appliance.contracts.procedures import Procedure
 from appliance.foundation.sentence import capital
-from appliance.planning.asked_for import assets_for
+from appliance.planning.asked_for import RUN, assets_for
+from appliance.planning.phrase_file import references
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.playbook_filler import Filler, Occasion
-from appliance.planning.playbook_steps import ASSET, NumberParameter
+from appliance.planning.playbook_steps import ASSET, NumberParameter, tool_of
 from appliance.planning.playbooks import Playbook, Playbooks
 from appliance.planning.sample_sentence import sample_of
 from appliance.planning.tongue import Tongue
@@ -105,7 +106,7 @@ class ProcedureBook:
 
     def _procedure(self, playbook: Playbook, tongue: Tongue) -> Procedure:
         known = self.phrasebook.replies(tongue.language)
-        steps = tuple(known.get(f"what_{step.tool}", step.tool) for step in playbook.steps)
+        steps = tuple(known.get(f"what_{tool_of(step)}", tool_of(step).replace("_", " ")) for step in playbook.steps)
         return Procedure(
             name=playbook.name,
             title=tongue.phrases.vocabulary.spoken_playbook(playbook.name),
@@ -121,17 +122,29 @@ class ProcedureBook:
 
     def _example(self, playbook: Playbook, tongue: Tongue) -> str:
         """A sentence that asks for it, about a machine it is for."""
-        sentences = playbook.triggers.phrases.get(tongue.language, ())
+        sentences = playbook.triggers.phrases.get(tongue.language) or _by_name(playbook, tongue)
         fitting = assets_for(playbook, self.plant)
         named = [a.id for a in self.plant.assets if fitting is None or a.id in fitting]
         asset = next((a for a in named if tongue.phrases.vocabulary.assets[a]), "")
         if not sentences or (fitting is not None and not asset):
             return ""
         low = {name: f"{p.low:g}" for name, p in playbook.parameters.items() if isinstance(p, NumberParameter)}
-        return sample_of(sentences[0], tongue.phrases, low | {ASSET: tongue.asset(asset)})
+        title = tongue.phrases.vocabulary.spoken_playbook(playbook.name)
+        return sample_of(sentences[0], tongue.phrases, low | {ASSET: tongue.asset(asset), "playbook": title})
 
     def _tongue(self, language: str) -> Tongue:
         return Tongue(self.phrasebook.phrases(language), self.plant)
+
+
+def _by_name(playbook: Playbook, tongue: Tongue) -> list[str]:
+    """The sentences of the phrases that ask for any playbook by its name, with its machine if it is for one; none where a number
+    would have to be said as well."""
+    own = tongue.phrases.file.intents.get(RUN)
+    if own is None or set(playbook.parameters) - {ASSET}:
+        return []
+    sentences = [sentence for block in own.data for sentence in block.sentences]
+    is_asked = {"playbook", *playbook.parameters}
+    return [sentence for sentence in sentences if references(sentence)[0] == is_asked]
 
 
 def _read_aloud(guidance: str, steps: tuple[str, ...], tongue: Tongue) -> str:

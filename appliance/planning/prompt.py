@@ -72,7 +72,8 @@ def tool_line(contract: ToolContract) -> str:
     own = own_arguments(contract)
     names = [name if name in required else f"{name}?" for name in given.get("properties", {}) if name not in own]
     results = list(contract.schema.result.model_json_schema().get("properties", {}))[:_FIELDS_SHOWN]
-    gives = f" -> {unmarked(', '.join(results), _LONGEST_LINE)}" if results and not contract.changes_something and contract.name != "say" else ""
+    is_shown = results and not contract.changes_something and contract.name != "say"
+    gives = f" -> {unmarked(', '.join(results), _LONGEST_LINE)}" if is_shown else ""
     named = f"{contract.name}({', '.join(names)})"  # -> is ours, and no mark
     return clean(f"- {unmarked(named, _LONGEST_LINE)}{gives}: {unmarked(contract.description, _LONGEST_LINE)}", _LONGEST_LINE)
 

@@ -34,6 +34,7 @@ REPLIES: Mapping[str, frozenset[str]] = {
         "say_code": "code",
         "to_set": "asset quantity value",
         "to_call": "what",
+        "to_notify": "to text",
         "not_stated": "",
         "no_tag": "",
         "not_a_value": "asset quantity known",
@@ -163,6 +164,7 @@ REPLIES: Mapping[str, frozenset[str]] = {
         # what is handed to people
         "ticket_handed": "who",
         "ticket_opened": "",
+        "ticket_untold": "",
         "ticket_title_opened": "ticket",
         "ticket_title_resolved": "ticket",
         "ticket_title_auto_resolved": "ticket",
@@ -194,6 +196,7 @@ REPLIES: Mapping[str, frozenset[str]] = {
         "flood_areas": "areas",
         "flood_more_areas": "areas count",
         # the controller's log, past cases
+        "plc_log_one": "events",
         "plc_log_events": "count events",
         "plc_log_empty": "",
         "cases_none": "",
@@ -313,6 +316,7 @@ REPLIES: Mapping[str, frozenset[str]] = {
         "work_order_closed": "asset",
         "work_order_full": "asset",
         "result_gone": "",
+        "result_cut_short": "",
         "result_unreadable": "",
         "not_remembered": "why",
         "report_not_filed": "why",

@@ -28,8 +28,8 @@ def names_of_results(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def gives(contract: ToolContract, field: str) -> bool:
-    """Whether a result of this tool can have a field, ``value`` or ``values.motor_3.temperature``. What its schema leaves open may
-    be there."""
+    """Whether a result of this tool can have a field, ``value`` or ``values.motor_3.temperature``. What its schema leaves open
+    may be there."""
     schema = _schema(contract.schema.result)
     return _has(schema, field.split("."), schema.get("$defs", {}))
 

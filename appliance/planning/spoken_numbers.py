@@ -17,9 +17,9 @@ ZH_DIGITS = "零一二三四五六七八九"
 _UNITS = {word: n for n, word in enumerate(ONES + TEENS)}
 _TENS = {word: n * 10 for n, word in enumerate(TENS) if word}
 _SCALES = {"hundred": 100, "thousand": 1000}
-_ZH_VALUE = {character: n for n, character in enumerate(ZH_DIGITS)} | {"〇": 0, "两": 2}
+_ZH_VALUE = {character: n for n, character in enumerate(ZH_DIGITS)} | {"〇": 0, "幺": 1, "两": 2}  # 幺: 1 read digit by digit
 _ZH_SCALES = {"十": 10, "百": 100, "千": 1000}
-_ZH_RUN = re.compile(r"[零〇一二两三四五六七八九十][零〇一二两三四五六七八九十百千]*(?:点[零〇一二两三四五六七八九]+)?")
+_ZH_RUN = re.compile(r"[零〇一幺二两三四五六七八九十][零〇一幺二两三四五六七八九十百千]*(?:点[零〇一幺二两三四五六七八九]+)?")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 HIGHEST = 9999
 """Largest number that is turned into words."""

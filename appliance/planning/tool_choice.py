@@ -1,4 +1,5 @@
-"""Which tools a model is offered: those that read, always the same ones, and of those that act the few the words ask for.
+"""Which tools a model is offered: of those that read always the same ones, as many as the window has room for, and of the others,
+whoever wrote them, the few the words ask for.
 
 Only tools the asker may see are ever considered. Some are offered to no model: a question of a model's own would look like one
 of the appliance's, a record would make a guess a fact, and work is stopped by people.
@@ -7,7 +8,7 @@ of the appliance's, a record would make a guess a fact, and work is stopped by p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.contracts.tool import ToolContract
@@ -24,9 +25,12 @@ _NOT_THEIRS = frozenset({"scope", "budget_ms", "lead", "approves", "digest", "ne
 SMALL_WINDOW_TOKENS = 6_000
 """Below it a model is offered only what the words ask for; it has room for no more, and the small ones are misled by it."""
 
-_MOST_READING = 8
+_ALWAYS_SHARE = 0.05  # of the window, for tools that read and are always shown
+_LETTERS_PER_TOKEN = 3.5
+_MOST_BESIDES_SMALL, _MOST_BESIDES = 4, 8
 _MOST_ACTING_SMALL, _MOST_ACTING = 4, 16
 _FIRST = ("say", "read_tags", "trend_of_tag", "list_alarms", "search_memory", "read_plc_log", "read_playbook", "read_result")
+_HAN = re.compile(r"[\u3400-\u9fff]+")
 _FEWEST_LETTERS = 4  # shorter words of a description say nothing about what it is for
 
 _WORDS: Mapping[str, str] = {
@@ -40,21 +44,26 @@ _WORDS: Mapping[str, str] = {
     "update_work_order": "work order job update close note 工单 更新 备注",
     "notify": "notify tell inform message send 通知 告诉 消息 发送",
     "run_playbook": "playbook procedure run steps 流程 步骤 手册 执行",
+    "read_vitals": "health disk memory load battery appliance yourself self 健康 磁盘 内存 状态 自检 你自己",
+    "list_checks": "check checks later scheduled reminder 检查 稍后 定时 提醒",
+    "report_work": "work doing busy running status progress 工作 正在 忙 进度",
 }
 """Tool -> words of both languages that ask for it; those of other tools are the words of their names and descriptions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """``reading`` are the same for every sentence of an asker, ``acting`` depend on the words."""
+    """``reading`` are the same for every sentence of an asker; ``besides``, which read as well, and ``acting`` depend on the
+    words."""
 
     reading: tuple[ToolContract, ...]
+    besides: tuple[ToolContract, ...]
     acting: tuple[ToolContract, ...]
 
     @property
     def contracts(self) -> dict[str, ToolContract]:
         """All of them by name."""
-        return {contract.name: contract for contract in (*self.reading, *self.acting)}
+        return {contract.name: contract for contract in (*self.reading, *self.besides, *self.acting)}
 
 
 def own_arguments(contract: ToolContract) -> frozenset[str]:
@@ -65,11 +74,33 @@ def own_arguments(contract: ToolContract) -> frozenset[str]:
 def choose(visible: Mapping[str, ToolContract], said: str, context_tokens: int) -> Offer:
     """Return what to offer of the tools the asker may see, for a sentence and a model's window."""
     able = [contract for contract in visible.values() if _may_be_planned(contract)]
-    reading = sorted((c for c in able if not _acts(c)), key=_reading_order)[:_MOST_READING]
-    ranked = sorted(((-_likeness(c, said), c.name, c) for c in able if _acts(c)), key=lambda each: each[:2])
     is_small = context_tokens < SMALL_WINDOW_TOKENS
-    acting = [c for rank, _, c in ranked if rank < 0 or not is_small][: _MOST_ACTING_SMALL if is_small else _MOST_ACTING]
-    return Offer(tuple(reading), tuple(acting))
+    reading = sorted((c for c in able if not _acts(c)), key=_reading_order)
+    fixed = [c for c in reading if not (is_small and c.name in _WORDS)]
+    always = fixed[: _always(fixed, context_tokens * _ALWAYS_SHARE)]
+    besides = _asked_for([c for c in reading if c not in always], said, is_small=is_small)
+    acting = _asked_for([c for c in able if _acts(c)], said, is_small=is_small)
+    most_besides, most_acting = (_MOST_BESIDES_SMALL, _MOST_ACTING_SMALL) if is_small else (_MOST_BESIDES, _MOST_ACTING)
+    return Offer(tuple(always), tuple(besides[:most_besides]), tuple(acting[:most_acting]))
+
+
+def _always(reading: Sequence[ToolContract], tokens: float) -> int:
+    """Return how many are always shown: those named first here, and of the others those for which there is room. It depends on
+    nothing but what the asker may see and the window, so that a session keeps its prefix."""
+    first = sum(contract.name in _FIRST for contract in reading)
+    letters = 0.0
+    for count, contract in enumerate(reading):
+        letters += len(contract.name) + len(contract.description) + sum(map(len, contract.schema.arguments.model_fields))
+        if count >= first and letters > tokens * _LETTERS_PER_TOKEN:
+            return count
+    return len(reading)
+
+
+def _asked_for(contracts: Sequence[ToolContract], said: str, *, is_small: bool) -> list[ToolContract]:
+    """Return the likeliest first. A small window gets only those that have words in common with the sentence, unless that is in
+    other letters than their descriptions, so that none could."""
+    ranked = sorted(((-_likeness(c, said), c.name, c) for c in contracts), key=lambda each: each[:2])
+    return [c for rank, _, c in ranked if rank < 0 or not is_small or (c.name not in _WORDS and not said.isascii())]
 
 
 def _may_be_planned(contract: ToolContract) -> bool:
@@ -83,14 +114,18 @@ def _acts(contract: ToolContract) -> bool:
 
 
 def _reading_order(contract: ToolContract) -> tuple[int, str]:
-    return (_FIRST.index(contract.name) if contract.name in _FIRST else len(_FIRST), contract.name)
+    """Ours first, then those of other packages, which somebody wanted here, then ours that few ask for."""
+    first = _FIRST.index(contract.name) if contract.name in _FIRST else len(_FIRST) + (contract.name in _WORDS)
+    return (first, contract.name)
 
 
 def _likeness(contract: ToolContract, said: str) -> int:
     """Count the words that ask for a tool: whole words where words are parted, parts of the sentence in Chinese."""
     written = _WORDS.get(contract.name)
     if written is None:
-        known = {w for w in re.findall(r"[a-z]+", f"{contract.name} {contract.description}".lower()) if len(w) >= _FEWEST_LETTERS}
+        told = f"{contract.name} {contract.description}".casefold()
+        known = {w for w in re.findall(r"[a-z]+", told) if len(w) >= _FEWEST_LETTERS}
+        known |= {run[at : at + 2] for run in _HAN.findall(told) for at in range(len(run) - 1)}
     else:
         known = set(written.split())
     spoken = said.casefold()

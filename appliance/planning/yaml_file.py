@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from appliance.contracts.errors import ConfigError
 
@@ -71,11 +72,22 @@ def model_faults(model: type[BaseModel], error: ValidationError, prefix: str = "
             faults.append((key, "is not a known key", nearest(str(found["loc"][-1]), known)))
         elif found["type"] == "missing":
             faults.append((key, "is missing", f"Add `{found['loc'][-1]}:`."))
+        elif found["type"].startswith("union_tag"):  # which of several models it is, is said by one of its keys
+            faults.append(_kind_fault(key, found))
         else:
             faults.append(
                 (key, f"{found['msg'].removeprefix('Value error, ')} (found {str(found['input'])[:60]!r})", "Correct it.")
             )
     return faults
+
+
+def _kind_fault(key: str, found: ErrorDetails) -> Fault:
+    told = found["ctx"]
+    name = str(told["discriminator"]).strip("'")
+    if "tag" not in told:
+        return f"{key}.{name}", "is missing", f"Add `{name}:`."
+    known = [each.strip(" '") for each in str(told["expected_tags"]).split(",")]
+    return f"{key}.{name}", f"there is no {name} {told['tag']!r} here", nearest(str(told["tag"]), known)
 
 
 def refuse(file: str, faults: Iterable[Fault]) -> ConfigError:
@@ -92,7 +104,7 @@ def refuse_all(faults: Sequence[tuple[str, Fault]]) -> ConfigError:
 
 def fault_of(error: ConfigError) -> Fault:
     """Return the one fault an error names, to be gathered with others."""
-    bare = error.message.removeprefix(f"{error.file}: {error.key}: ").removesuffix(f". {error.cure}")
+    bare = error.message.removeprefix(f"{error.file}: {error.key}: ").removesuffix(f" {error.cure}").removesuffix(".")
     return error.key, bare, error.cure
 
 

@@ -7,7 +7,7 @@ only that there is nothing to answer any more.
 It is to what its own speaker was asked, or to an alarm's question, which anybody may answer; never to another person's.
 
 A question that ended with a code wants it read back: a code belongs to its own question and to no other, a yes without it does
-nothing, and three wrong ones close the question. An answer of somebody who may not do what a yes would let be done does not count.
+nothing, and three wrong ones close the question. An answer of who may not do what a yes would let be done does not count.
 
 In: a ``confirm`` or ``deny`` and the admission that carried it. Out: the question, or what says why there is none.
 """
@@ -166,8 +166,8 @@ def _was_just_asked(tx: Transaction, question: Confirmation, answer: Admission) 
 
 
 def _may_answer(tx: Transaction, question: Confirmation, answer: Admission, *, is_yes: bool) -> bool:
-    """Whether who answers may do what the yes would let be done. A no of whoever stands at the machine always counts; one that was
-    typed takes the question away from those who may answer it, so it needs what a yes does."""
+    """Whether who answers may do what the yes would let be done. A no of whoever stands at the machine always counts; a typed
+    one takes the question away from those who may answer it, so it needs what a yes does."""
     if not is_yes and answer.door is Door.VOICE:
         return True
     asking = actions.by_id(tx, question.action_id)

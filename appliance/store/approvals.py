@@ -18,6 +18,9 @@ from appliance.store.columns import json_text, to_json, utc_text
 BREAKS_AT = 3
 """Automatic denials in a row that trip the breaker of a session (requirements X2)."""
 
+MOST_KEPT = 50_000
+"""Decisions that are kept; the oldest make room, in the transaction that adds one. What was denied stays in the audit log."""
+
 RESET = "reset"
 """Decision of a row by which a person lets a session go on."""
 
@@ -147,3 +150,4 @@ def _insert(tx: Transaction, clock: Clock, decided: Decided, decision: str) -> N
             utc_text(clock.utc()), clock.monotonic_ns(), clock.boot_id, int(clock.is_synced),
         ),
     )  # fmt: skip
+    tx.execute("DELETE FROM approval WHERE seq <= (SELECT max(seq) FROM approval) - ?", (MOST_KEPT,))

@@ -45,7 +45,7 @@ _CLOSED_QUESTION = "SELECT 1 FROM confirmation WHERE delivery_id = ? AND status 
 OPEN = "status IN ('pending', 'attempting')"
 _NEXT = f"""SELECT * FROM delivery WHERE channel = ?1 AND {OPEN} AND status = 'pending' AND (?2 IS NULL OR topic = ?2)
     ORDER BY priority DESC, seq LIMIT 1"""
-_ATTEMPT = f"""status = 'attempting', attempts = attempts + 1,
+_ATTEMPT = f"""status = 'attempting', attempts = attempts + 1, tries = tries + 1,
     tried_after_seq = coalesce(tried_after_seq, {admissions.NEWEST_SEQ})"""
 _UNHEARD = "attempts = attempts - 1, tried_after_seq = CASE may_be_repeat WHEN 1 THEN tried_after_seq END"
 _UNDER_WAY = f"""SELECT id FROM delivery WHERE channel = ?1 AND {OPEN} AND status = 'attempting' AND (?2 IS NULL OR topic = ?2)

@@ -27,6 +27,12 @@ def revoke(tx: Transaction, clock: Clock, token_id: str, *, by: str, note: str) 
     return dict(held)
 
 
+async def was_made_here(ledger: Ledger, token_id: str) -> bool:
+    """Whether the log tells that this device made a token of this id."""
+    made = "SELECT 1 FROM operation WHERE entity = ? AND kind = 'audit.token_made' LIMIT 1"
+    return bool(await ledger.fetch(made, (token_id,)))
+
+
 async def revocation_of(ledger: Ledger, token_id: str) -> Mapping[str, Any] | None:
     """Return ``{id, revoked_by, note, revoked_utc}`` of a token that was ended, None of any other."""
     rows = await ledger.fetch(_OF_ID, (token_id,))

@@ -32,6 +32,9 @@ LISTED = """SELECT c.*, a.status AS admission_status, a.outcome, a.turn_id FROM 
     WHERE ?1 = 0 OR c.status = 'waiting' ORDER BY c.seq DESC LIMIT ?2"""
 """Query of checks with what became of those that were started, newest first; parameters: only those that wait (1 or 0), limit."""
 
+MOST_ENDED = 10_000
+"""Checks that have ended are kept; the oldest make room, in the transaction that adds one."""
+
 _SEE = "`floorhand checks list` shows those that wait."
 
 
@@ -62,6 +65,10 @@ def schedule(
             utc_text(now),
         ),
     )  # fmt: skip
+    tx.execute(
+        "DELETE FROM scheduled_check WHERE seq <= (SELECT max(seq) FROM scheduled_check) - ? AND status <> 'waiting'",
+        (MOST_ENDED,),
+    )
     check = load(tx, check_id)
     facts = {"id": check_id, "turn_id": turn_id, "intent": intent, "slots": dict(slots), "after_s": after_s, "by": principal.by}
     operations.append(tx, clock, OperationLane.P1, "check.scheduled", check_id, facts)

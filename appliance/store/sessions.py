@@ -8,7 +8,7 @@ from appliance.contracts import lane as lanes
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
-from appliance.contracts.store import Transaction
+from appliance.contracts.store import Ledger, Transaction
 from appliance.store import operations
 from appliance.store.columns import utc_text
 
@@ -110,8 +110,19 @@ def lane_of(tx: Transaction, session_id: str) -> str:
     """
     row = tx.execute("SELECT lane FROM session WHERE id = ?", (session_id,)).fetchone()
     if row is None:
-        raise Refused(f"there is no session {session_id}", session=session_id)
+        raise _no_session(session_id)
     return str(row["lane"])
+
+
+async def require(ledger: Ledger, session_id: str) -> None:
+    """Check that there is a session. Raises Refused: there is none."""
+    if not await ledger.fetch("SELECT 1 FROM session WHERE id = ?", (session_id,)):
+        raise _no_session(session_id)
+
+
+def _no_session(session_id: str) -> Refused:
+    cure = "`floorhand sessions list` shows the sessions there are."
+    return Refused(f"there is no session {session_id}", session=session_id, cure=cure)
 
 
 def _close(tx: Transaction, clock: Clock, session_id: str, why: str) -> None:

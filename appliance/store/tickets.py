@@ -20,6 +20,18 @@ from appliance.store.columns import json_text, to_json, to_utc, to_utc_or_none, 
 OPEN = "SELECT * FROM ticket WHERE status = 'open' ORDER BY seq"
 """Query of the open tickets, oldest first."""
 
+UNTOLD = """SELECT t.* FROM ticket t WHERE t.status = 'open' AND t.untold_utc IS NULL AND t.told <> ''
+    AND NOT EXISTS (SELECT 1 FROM ticket_message m JOIN delivery d ON d.id = m.delivery_id
+        WHERE m.ticket_id = t.id AND m.change = 'opened' AND d.status NOT IN ('failed', 'abandoned'))
+    ORDER BY t.seq"""
+"""Query of the open tickets that no webhook has taken or can still take, and nobody has been told so."""
+
+OPENED = "opened"
+"""Change of the message that hands a ticket over; those that tell how it was closed have its status."""
+
+MOST_CLOSED = 10_000
+"""Closed tickets that are kept; the oldest make room, in the transaction that opens one."""
+
 # Rows of actions are never removed or written again under another number, so the number tells which came later. The action itself
 # counts too: an unknown may have been settled as done.
 _WORKS_AGAIN = """SELECT later.state FROM action failed JOIN action later
@@ -57,7 +69,22 @@ def open_in(
     facts = {"id": ticket_id, "turn_id": turn_id, "action_id": action_id, "tool": tool, "input": dict(input)}
     facts |= {"error_code": error_code, "error": error, "state_hash": state_hash, "told": list(told)}
     operations.append(tx, clock, OperationLane.P2, "ticket.opened", ticket_id, facts)
+    _make_room(tx)
     return ticket
+
+
+def note_message(tx: Transaction, ticket_id: str, change: str, delivery_id: str) -> None:
+    """Note that a delivery tells of a ticket."""
+    tx.execute("INSERT INTO ticket_message (delivery_id, ticket_id, change) VALUES (?, ?, ?)", (delivery_id, ticket_id, change))
+
+
+def note_untold(tx: Transaction, clock: Clock) -> list[Ticket]:
+    """Note of every ticket of :data:`UNTOLD` that this is known now; return them."""
+    found = [to_ticket(row) for row in tx.execute(UNTOLD).fetchall()]
+    now = utc_text(clock.utc())
+    for ticket in found:
+        tx.execute("UPDATE ticket SET untold_utc = ? WHERE id = ?", (now, ticket.id))
+    return found
 
 
 def of_action(tx: Transaction, action_id: str) -> Ticket | None:
@@ -121,6 +148,13 @@ def to_ticket(row: sqlite3.Row) -> Ticket:
         closed_by=row["closed_by"],
         note=row["note"],
     )
+
+
+def _make_room(tx: Transaction) -> None:
+    """Drop the oldest closed tickets beyond those that are kept, with what tells which messages were theirs."""
+    old = "SELECT id FROM ticket WHERE seq <= (SELECT max(seq) FROM ticket) - ? AND status <> 'open'"
+    tx.execute(f"DELETE FROM ticket_message WHERE ticket_id IN ({old})", (MOST_CLOSED,))
+    tx.execute(f"DELETE FROM ticket WHERE id IN ({old})", (MOST_CLOSED,))
 
 
 def _loaded(tx: Transaction, ticket_id: str) -> Ticket:

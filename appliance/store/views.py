@@ -15,6 +15,7 @@ from typing import Any
 
 from appliance.contracts.errors import Refused
 from appliance.contracts.store import Ledger
+from appliance.store.sessions import require as require_session
 
 Shown = dict[str, Any]
 
@@ -30,8 +31,10 @@ _BOOLEAN = frozenset(
     {"offline", "clock_synced", "may_be_repeat", "was_unknown", "optional", "asked", "retain", "is_state", "was_missed"}
 )
 
-_TURN = """t.seq, t.id, t.session_id, t.admission_id, t.lane, t.language, t.state, t.intent, t.blocking_reason, t.failure,
-    t.state_hash, t.lifespan_s, t.offline, t.opened_utc, t.updated_utc"""
+_TURN = """t.seq, t.id, t.session_id, t.admission_id, t.lane, t.language, t.state,
+    CASE WHEN t.plan ->> '$.source' LIKE 'model:%' THEN nullif(t.plan ->> '$.intent', 'not_understood')
+         ELSE coalesce(t.plan ->> '$.intent', t.intent) END AS intent, t.plan ->> '$.source' AS source,
+    t.blocking_reason, t.failure, t.state_hash, t.lifespan_s, t.offline, t.opened_utc, t.updated_utc"""
 
 
 async def alarms(ledger: Ledger, *, live_only: bool, limit: int) -> list[Shown]:
@@ -81,7 +84,13 @@ async def sessions(ledger: Ledger, *, limit: int) -> list[Shown]:
 
 
 async def turns(ledger: Ledger, *, session_id: str | None, limit: int) -> list[Shown]:
-    """Turns without plan and context, with the counts of their actions."""
+    """Turns without plan and context, with the counts of their actions; of one session, or (None) of all.
+
+    Raises:
+        Refused: there is no such session.
+    """
+    if session_id is not None:
+        await require_session(ledger, session_id)
     return await _rows(
         ledger,
         f"""SELECT {_TURN}, count(a.id) AS actions, count(a.id) FILTER (WHERE a.state = 'done') AS actions_done

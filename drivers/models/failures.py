@@ -101,7 +101,7 @@ TABLE: tuple[Row, ...] = (
     _row(Trouble.FILTERED, Failure("filtered", "it does not want to talk about that", rests=False)),
     # The model, or the address.
     _row((400, 404, 422), Failure("no_such_model", "it has no model of that name; correct `model`"), _NO_SUCH_MODEL),
-    _row((404, 405, 410), Failure("wrong_address", "nothing answers chats there; correct `url` or `model`")),
+    _row((404, 405, 410), Failure("wrong_address", "nothing answers chats there; correct `url` (most end in /v1) or `model`")),
     _row(range(300, 400), Failure("redirected", "it sends on to another address, which is not followed; correct `url`")),
     _row(400, Failure("other_words", "it calls a parameter otherwise, which is learnt", retryable=True), OTHER_WORDS),
     # Keys and money.

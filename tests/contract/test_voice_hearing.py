@@ -17,6 +17,7 @@ from wyoming.event import Event
 from appliance.contracts.plant import Plant
 from appliance.contracts.speech import FRAME_BYTES, FRAME_MS, Grammar
 from appliance.planning.phrases import Phrasebook
+from appliance.planning.spoken_numbers import to_words
 from appliance.settings_yaml import read_document
 from demo.worker_voice import render_worker
 from tests.support.clock import CountingIds, ManualClock
@@ -49,6 +50,8 @@ CHATTER = [
     "i need a bigger hammer",
     "watch your head",
 ]
+ALMOST_CODES = ["i checked it already", "i need ten minutes", "call me at two"]
+CODES = ["471", "935", "260", "159", "398"]
 CHANGES = {"set_tag", "set_tag_to_limit", "acknowledge_alarm", "create_work_order", "confirm"}
 
 
@@ -134,6 +137,25 @@ def test_chatter_after_the_wake_word_changes_nothing(tmp_path: Path, room: Room,
                     accepted.append((text, intent.name))
     assert not CHANGES & {name for _, name in accepted}
     assert len(accepted) <= len(CHATTER) // 3, accepted
+
+
+@pytest.mark.req("V3", "X2")
+def test_a_code_is_heard_with_its_confirm_and_without_one_nothing_changes(
+    tmp_path: Path, room: Room, phrasebook: Phrasebook
+) -> None:
+    def understood(text: str, seed: int) -> dict[str, object]:
+        pcm = recorded(tmp_path, text, seed=seed, length_scale=1.05)
+        heard = room.hear(pcm, is_confirming=True)
+        intent = phrasebook.understand(str(heard[0]["text"]), "en")
+        return {} if intent is None or intent.name != "confirm" else dict(intent.slots)
+
+    lead = ("confirm", "yes confirm", "confirm the code")
+    for seed, code in enumerate(CODES, start=61):
+        said = f"{lead[seed % 3]} {' '.join(to_words(int(digit), 'en') for digit in code)}"
+        assert understood(said, seed) == {"keyword": True, "code": code}, said
+    assert understood("yes, confirm", 67) == {"keyword": True}
+    assert understood("yes", 68) == {}
+    assert [understood(text, seed) for seed, text in enumerate(ALMOST_CODES, start=71)] == [{}] * len(ALMOST_CODES)
 
 
 @pytest.mark.req("V2")

@@ -91,7 +91,7 @@ def test_nothing_overrides_the_hard_floor_or_a_deny(
     if tool == "write_tag" and not may_be_written(tag, given_arguments["value"]):
         assert (verdict.decision, verdict.rule) == (Decision.DENY, Rule.HARD_FLOOR)
         return
-    subjects = book.subjects_of(given_arguments)
+    subjects = [name for thing in book.about(case).things for name in thing]
     if any(each.matches(tool, subjects, role) for each in rules.deny):
         assert (verdict.decision, verdict.rule) == (Decision.DENY, Rule.DENY)
         return

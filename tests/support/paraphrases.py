@@ -4,8 +4,10 @@ Written before the likeness of any of them was looked at. Threshold and margin w
 ``CHINESE``. ``ENGLISH_FRESH`` and ``CHINESE_FRESH`` came afterwards: one sentence of chatter in them was taken, for which the
 threshold of utterances that name nothing was raised; nothing else was changed for them.
 
-``ENGLISH_NOT_NOW`` and ``CHINESE_NOT_NOW``: half of them have a "not", or ask about what was, who, why, when or how much at
-most; the others are what is said beside those, and means something.
+``ENGLISH_NOT_NOW`` and ``CHINESE_NOT_NOW``: most of them have a "not", or ask about what was, who, why, when or how much at
+most; the others are what is said beside those, and means something. The words of ``never:`` and some examples were chosen by
+them. Those of ``ENGLISH_NOT_NOW_FRESH`` and ``CHINESE_NOT_NOW_FRESH`` were written after that: of 32 that mean nothing now 11
+were taken, so such words as "may", "how come" and days of the week were added.
 """
 
 from __future__ import annotations
@@ -256,7 +258,7 @@ ENGLISH_NOT_NOW: tuple[Said, ...] = (
     ("could you check how strongly motor 3 shakes", "what is the vibration of motor 3"),
     ("give me an idea of the pressure of pump three", "what is the pressure of pump 3"),
     ("please get the fan speed of motor three to 55 percent", "set the fan speed of motor 3 to 55 percent"),
-    ("bring the belt speed of conveyor three down to one meter per second", "set the belt speed of conveyor 3 to 1 meters per second"),
+    ("bring the belt speed of conveyor three down to one meter per second", "set the belt speed of conveyor 3 to 1"),
     ("i noticed this alarm", "acknowledge the alarm"),
     ("please remove that old alarm", "reset the alarm"),
     ("conveyor three has to be repaired", "create a work order for conveyor 3"),
@@ -304,4 +306,58 @@ CHINESE_NOT_NOW: tuple[Said, ...] = (
     ("旧报警可以删掉了", "复位报警"),
     ("三号输送带坏了得修", "给3号输送带创建工单"),
     ("三号泵状况好不好", "检查3号泵"),
+)
+
+ENGLISH_NOT_NOW_FRESH: tuple[Said, ...] = (
+    ("keep the fan speed of motor three away from 100 percent", ""),
+    ("leave the fan speed of motor three where it is not at 40 percent", ""),
+    ("it makes no sense to set motor three's fan speed at 90 percent", ""),
+    ("somebody had the fan speed of motor 3 at 80 percent", ""),
+    ("can motor three take a fan speed of 100 percent", ""),
+    ("would a fan speed of 90 percent harm motor 3", ""),
+    ("i never saw the alarm", ""),
+    ("my colleague removed the alarm", ""),
+    ("don't fix pump three", ""),
+    ("is anybody repairing motor three", ""),
+    ("what temperature did motor three reach on sunday", ""),
+    ("how warm may motor 3 become", ""),
+    ("how come motor three is hot", ""),
+    ("at what time was motor three hottest", ""),
+    ("who looks after pump three", ""),
+    ("what was the flow of pump three before the repair", ""),
+    ("is pump three moving", "is pump 3 running"),
+    ("tell me how warm motor three is", "what is the temperature of motor 3"),
+    ("does motor 3 shake badly", "what is the vibration of motor 3"),
+    ("i would like to hear the load of motor three", "what is the load of motor 3"),
+    ("let the fan speed of motor three go up to 65 percent", "set the fan speed of motor 3 to 65 percent"),
+    ("okay i have heard the alarm", "acknowledge the alarm"),
+    ("please send somebody to repair motor 3", "create a work order for motor 3"),
+    ("how is conveyor three getting on", "check conveyor 3"),
+)
+
+CHINESE_NOT_NOW_FRESH: tuple[Said, ...] = (
+    ("三号电机的风扇转速可不敢到百分之百", ""),
+    ("不应当让三号电机的风扇转速变成百分之九十", ""),
+    ("三号电机的风扇转速曾提高到百分之八十", ""),
+    ("三号电机的风扇转速受得了百分之百吗", ""),
+    ("三号电机的风扇转速要到百分之九十才行吗", ""),
+    ("我没听见报警", ""),
+    ("报警是老王清掉的", ""),
+    ("先别修三号泵", ""),
+    ("有人在修三号电机吗", ""),
+    ("星期天三号电机到了多少度", ""),
+    ("三号电机可以热到多少度", ""),
+    ("三号电机咋这么热", ""),
+    ("三号电机几点钟最热", ""),
+    ("三号泵归谁管", ""),
+    ("三号泵修理前的流量有多少", ""),
+    ("三号电机去年振动大不大", ""),
+    ("三号泵在动吗", "3号泵在运行吗"),
+    ("三号电机眼下热不热", "3号电机的温度是多少"),
+    ("三号电机晃得厉害吗", "3号电机的振动是多少"),
+    ("我想听听三号电机的负载", "3号电机的负载是多少"),
+    ("让三号电机的风扇转速升到百分之六十五", "把3号电机的风扇转速设为百分之65"),
+    ("好的报警我听到了", "确认报警"),
+    ("麻烦派人修三号电机", "给3号电机创建工单"),
+    ("三号输送带近况如何", "检查3号输送带"),
 )

@@ -143,7 +143,8 @@ class PlanningRoom:
             turn = Turn(
                 id=turn_id, session_id=sessions.open_for(tx, bench.clock, bench.ids, lane, None),
                 admission_id=admissions.insert(tx, bench.clock, bench.ids, request, "digest").id, lane=lane, language=language,
-                state=TurnState.IDLE, intent="not_understood", plan=None, context={"said": said, PRINCIPAL: somebody(level).to_json()}, blocking_reason="", failure="",
+                state=TurnState.IDLE, intent="not_understood", plan=None,
+                context={"said": said, PRINCIPAL: somebody(level).to_json()}, blocking_reason="", failure="",
                 state_hash="", lifespan_s=300.0, offline=False, opened_utc=bench.clock.utc(), updated_utc=bench.clock.utc(),
             )  # fmt: skip
             turns.insert(tx, turn)

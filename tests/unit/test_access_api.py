@@ -163,10 +163,28 @@ async def test_what_cannot_be_made_is_refused_with_its_cure(site: Site, run: Run
     for arguments, says in (
         (["--role", "enginer"], "Did you mean 'engineer'?"),
         (["--role", "engineer", "--hours", "25"], "at most 24 hours"),
+        (["--role", "engineer", "--hours", "nan"], "at least a minute"),
+        (["--role", "engineer", "--hours", "-1"], "at least a minute"),
+        (["--role", "engineer", "--hours", "0.0001"], "at least a minute"),
         (["--role", "visitor", "--out", str(tmp_path / "missing" / "x")], "Choose another --out"),
     ):
         code, out, err = await run("token", "make", "ana", *arguments)
         assert code in (exit_codes.PROBLEM, exit_codes.USAGE) and out == "" and says in err
+    code, out, err = await run("token", "make", "", "--role", "engineer")
+    assert (code, out) == (exit_codes.USAGE, "") and "PERSON is no name" in err
+
+
+async def test_an_id_that_is_none_is_not_revoked_and_one_nobody_made_here_is_said_to_be_so(site: Site, run: Run) -> None:
+    """A mistyped id must not look like a token that was ended."""
+    for nothing in ("tok_nope", "nope", "tok_", "tok_0001 "):
+        code, out, err = await run("token", "revoke", nothing)
+        assert (code, out) == (exit_codes.PROBLEM, "") and "that is no token's id" in err and "token show" in err
+    assert await site.bench.rows("SELECT * FROM revoked_token") == []
+    code, out, _ = await run("token", "revoke", "tok_ffff")
+    assert code == exit_codes.OK and "no token of this id was made here" in out
+    token = await site.desk.make()
+    code, out, _ = await run("token", "revoke", (await site.desk.tokens.verify(token)).principal.token_id)
+    assert code == exit_codes.OK and "is not taken here any more" in out and "was made here" not in out
 
 
 async def test_a_file_that_is_no_tokens_or_not_private_is_named(site: Site, run: Run, tmp_path: Path, monkeypatch: Any) -> None:

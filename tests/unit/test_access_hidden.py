@@ -1,4 +1,4 @@
-"""What is above an asker's level, through the whole appliance: told in the words for what is not there, noted, and nothing else."""
+"""What is above an asker's level, through the whole appliance: told in the words for what is not there, and noted."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ async def test_what_a_visitor_may_not_do_is_not_there_and_that_is_noted(hall: Ha
 async def test_a_hold_or_a_limit_is_told_to_who_may_set_it_and_to_nobody_else(hall: Hall) -> None:
     operator, beyond = holder(AccessLevel.OPERATOR, "ana"), SET_FAN.replace("eighty", "five hundred")
     assert "from 0 to 100 percent" in await told(hall, beyond, operator)
-    await hall.bench.database.transaction(lambda tx: holds.begin(tx, hall.bench.clock, HoldSource.PERSON, by="root", reason="repair"))
+    await hall.bench.database.transaction(
+        lambda tx: holds.begin(tx, hall.bench.clock, HoldSource.PERSON, by="root", reason="repair")
+    )
     assert "hold" in await told(hall, SET_FAN, operator)
     for said in (SET_FAN, beyond):
         assert await told(hall, said, VISITOR) == "I cannot do that. There is no tool write_tag."

@@ -1,4 +1,4 @@
-"""Who may stop whose work: a person their own, others nothing of somebody who may do more, and who speaks at the machine all of it."""
+"""Who may stop whose work: people their own, and nothing of who may do more; whoever speaks at the machine all of it."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ async def test_what_may_be_stopped_is_and_what_goes_on_is_named(hall: Hall) -> N
     await told(hall, SET_FAN, ENGINEER)
     await told(hall, "create a work order for motor three", OPERATOR)
     answered = await told(hall, "stop everything", holder(AccessLevel.OPERATOR, "otto"))
-    assert answered == (
-        f"{MACHINE} I am stopping: create a work order for motor three. I go on with: {SET_FAN}. {GOES_ON}"
-    )
+    assert answered == (f"{MACHINE} I am stopping: create a work order for motor three. I go on with: {SET_FAN}. {GOES_ON}")
     assert len(await hall.questions()) == 1
     await told(hall, "stop everything", ENGINEER)
 

@@ -46,6 +46,18 @@ CASES: list[tuple[dict[str, object], str, str, str]] = [
         "approvals.deny[0].subjects", "about nothing that has a name", "Leave subjects out",
     ),
     (
+        {"approvals": {"deny": [{"tools": ["write_tag", "say"], "subjects": ["motor_3"]}]}},
+        "approvals.deny[0].subjects", "calls of say are about nothing that has a name", "Leave subjects out",
+    ),
+    (
+        {"approvals": {"deny": [{"tools": ["write_tag"], "subjects": ["motor_3_over_temperature"]}]}},
+        "approvals.deny[0].subjects[0]", "nothing that calls of write_tag are about", "",
+    ),
+    (
+        {"approvals": {"deny": [{"tools": ["acknowledge_alarm"], "subjects": ["motor_3.fan_speed"]}]}},
+        "approvals.deny[0].subjects[0]", "nothing that calls of acknowledge_alarm are about", "",
+    ),
+    (
         {"approvals": {"allow": [{"tools": [READ], "roles": ["operators"]}]}},
         "approvals.allow[0].roles[0]", "no role operators", "'operator'",
     ),

@@ -15,8 +15,11 @@ from appliance.contracts.operation import OperationLane
 from appliance.contracts.plan import Step
 from appliance.contracts.principal import NOBODY, UNATTENDED
 from appliance.contracts.turn import Turn
+from appliance.execution.asking import Questions
 from appliance.store import approvals
 from tests.support.gate import FAN, SET_FAN, Gate, open_gate, other, plan_of, principal, rules, write_step
+from tests.support.plans import PLANT, phrasing
+from tests.support.tool_contracts import CONTRACTS
 
 ANA = principal()
 VISITOR = principal("public", by="eve")
@@ -139,6 +142,20 @@ async def test_what_changes_something_and_no_rule_knows_is_asked_for(tmp_path: P
         assert (await gate.said())[-1] == "Cancelled. Nothing was changed."
         assert await gate.bench.rows("SELECT * FROM work_order") == []
         assert (await gate.steps(turn))["done"].state == "skipped"
+
+
+@pytest.mark.req("X2")
+@pytest.mark.parametrize(
+    ("to", "text", "asked"),
+    [
+        ("webhook", "I looked at motor 3.", "Shall I send this message to gen: I looked at motor 3?"),
+        ("topic", "It is {{hot}}", "Shall I send this message to gen: It is {{hot}}?"),
+        ("topic", "It is {steps.read.value}", "Shall I send this message to gen: It is {steps.read.value}?"),
+    ],
+)
+def test_a_message_is_asked_for_in_a_sentence(to: str, text: str, asked: str) -> None:
+    questions = Questions(PLANT, phrasing(), CONTRACTS, "en")
+    assert questions.statement(Step("tell", "notify", {"text": text, to: "gen"})) == asked
 
 
 @pytest.mark.req("X2", "F4")

@@ -75,8 +75,10 @@ async def test_what_was_decided_is_listed(gate: Gate, run: Run) -> None:
         True,
     )
     assert row["facts"]["value"] == 1
-    code, out, _ = await run("approvals", "list", "--session", "se_0", "--json")
-    assert json.loads(out) == []
+    code, out, _ = await run("approvals", "list", "--session", row["session_id"], "--json")
+    assert {each["session_id"] for each in json.loads(out)} == {row["session_id"]}
+    code, out, err = await run("approvals", "list", "--session", "se_0")
+    assert (code, out) == (exit_codes.PROBLEM, "") and "there is no session se_0" in err and "floorhand sessions list" in err
 
 
 async def test_the_rules_in_force_say_what_would_happen(gate: Gate, run: Run) -> None:
@@ -105,8 +107,9 @@ async def test_the_rules_in_force_say_what_would_happen(gate: Gate, run: Run) ->
     assert (code, "motor_3.temperature < 90" in out, "conveyor_3.*" in out) == (0, True, True)
     code, _, err = await run("approvals", "rules", "motor_9.speed")
     assert (code, "neither a tool nor a tag" in err, "floorhand tags list" in err) == (exit_codes.PROBLEM, True, True)
-    code, _, err = await run("approvals", "rules", FAN, "--role", "boss")
-    assert (code, "there is no role boss" in err, "engineer" in err) == (exit_codes.PROBLEM, True, True)
+    for about in ([FAN], []):
+        code, _, err = await run("approvals", "rules", *about, "--role", "boss")
+        assert (code, "there is no role boss" in err, "engineer" in err) == (exit_codes.PROBLEM, True, True)
 
 
 async def test_a_session_that_was_stopped_goes_on_when_a_person_says_so(gate: Gate, run: Run) -> None:

@@ -14,12 +14,13 @@ import pytest
 from appliance.admission.gate import Gate
 from appliance.cli import exit_codes
 from appliance.console.api import LocalApi
+from appliance.contracts.delivery import Channel
 from appliance.contracts.principal import NOBODY
 from appliance.contracts.store import Transaction
 from appliance.execution.escalation import Escalation
 from appliance.later_rooms import LaterRooms
 from appliance.settings import load_settings
-from appliance.store import scheduled_checks, tickets
+from appliance.store import deliveries, scheduled_checks, tickets
 from tests.support.command_line import SHIPPED, Run, command_line
 from tests.support.core import StandInCore
 from tests.support.ledger import Bench, open_bench
@@ -111,6 +112,41 @@ async def test_tickets_are_listed_shown_and_resolved_in_a_persons_name(shop: Sho
     assert [sent["topic"] for sent in json.loads(out)["deliveries"]] == ["shift", "shift"], "opened, and resolved"
     code, _, err = await run("tickets", "show", "tk_none")
     assert (code, err.splitlines()[0]) == (exit_codes.PROBLEM, "there is no ticket tk_none")
+
+
+@pytest.mark.req("T5", "R5", "O2")
+async def test_what_became_of_a_ticket_at_each_webhook_is_listed_with_every_try(shop: Shop, run: Run) -> None:
+    """It is not said to be handed over while it waits, nor after it was refused."""
+    ticket = await shop.ticket()
+    bench = shop.bench
+    assert "shift: waiting, 0 tries" in (await run("tickets", "list"))[1]
+
+    def busy(tx: Transaction) -> None:
+        taken = deliveries.begin_next(tx, bench.clock, Channel.WEBHOOK)
+        assert taken is not None
+        deliveries.give_back(tx, bench.clock, taken.id, may_have_been_heard=False, why="answered 503")
+
+    await bench.database.transaction(busy)
+    assert "shift: waiting, 1 try: answered 503" in (await run("tickets", "list"))[1]
+
+    def refused(tx: Transaction) -> None:
+        taken = deliveries.begin_next(tx, bench.clock, Channel.WEBHOOK)
+        assert taken is not None
+        deliveries.fail(tx, bench.clock, taken.id, why="errcode 93000")
+
+    await bench.database.transaction(refused)
+    assert "shift: failed, 2 tries: errcode 93000" in (await run("tickets", "list"))[1]
+    assert "sent to: shift: failed, 2 tries: errcode 93000" in (await run("tickets", "show", ticket))[1]
+    (row,) = json.loads((await run("tickets", "list", "--json"))[1])
+    assert row["messages"] == {"shift": {"status": "failed", "tries": 2, "why": "errcode 93000"}}
+
+
+@pytest.mark.req("T5", "O2")
+async def test_a_ticket_is_not_resolved_with_a_note_without_words(shop: Shop, run: Run) -> None:
+    ticket = await shop.ticket()
+    code, out, err = await run("tickets", "resolve", ticket, "--note", "  ")
+    assert (code, out, err.splitlines()[0]) == (exit_codes.USAGE, "", "the note has no words")
+    assert ticket in (await run("tickets", "list"))[1]
 
 
 @pytest.mark.field("FC-R08")

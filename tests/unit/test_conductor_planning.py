@@ -20,7 +20,7 @@ from appliance.execution.toolbox import Toolbox
 from appliance.planning.on_hold import without_held
 from appliance.planning.plan_check import MOST_STEPS, check
 from appliance.session.settings import SessionSettings
-from appliance.store import holds
+from appliance.store import holds, views
 from tests.support.hall import Change, Hall, open_hall
 
 TEMPERATURE = "what is the temperature of motor three"
@@ -226,3 +226,14 @@ def test_a_plan_without_what_is_held_keeps_what_does_not_need_it() -> None:
     kept = without_held(plan(*steps), {"write_tag"})
     assert [step.id for step in kept.steps] == ["answer", "other", "yes"]
     assert without_held(plan(*steps), {"shout"}).steps == steps
+
+
+async def test_turns_are_listed_by_what_was_done_and_who_understood_it(tmp_path: Path) -> None:
+    of_no_intent = replace(plan(SAY), intent="not_understood")
+    async with open_hall(tmp_path, change=scripted(plan(SAY), of_no_intent)) as hall:
+        for said in ("is motor three warm enough to fry an egg", "and a steak", "fry an egg"):
+            await hall.say(said)
+        newest, second, first = await views.turns(hall.bench.database, session_id=None, limit=10)
+        assert (first["intent"], first["source"]) == ("read_tag", "model:test"), "what was done, and who understood it"
+        assert (second["intent"], second["source"]) == (None, "model:test"), "a model understood it, as none of our sentences"
+        assert (newest["intent"], newest["source"]) == ("not_understood", "phrase:not_understood")

@@ -68,7 +68,8 @@ async def test_lists_come_newest_first_with_json_decoded(http: httpx.AsyncClient
 async def test_a_turn_is_shown_whole(http: httpx.AsyncClient) -> None:
     listed = (await http.get("/v1/turns")).json()[0]
     assert (listed["actions"], listed["actions_done"], listed["offline"]) == (3, 1, True)
-    assert (await http.get("/v1/turns", params={"session": "se_9"})).json() == []
+    none = await http.get("/v1/turns", params={"session": "se_9"})
+    assert (none.status_code, none.json()["message"]) == (409, "there is no session se_9"), "it is not one without turns"
     turn = (await http.get("/v1/turns/tr_1")).json()
     assert [a["step_id"] for a in turn["actions"]] == ["read", "write", "confirm"]
     assert turn["effects"][0]["arguments"] == {"value": 80}

@@ -245,14 +245,15 @@ async def test_cancelling_inside_a_call_records_the_unknown_and_passes_on(yard: 
     assert lines(yard.path) == ["one"]
 
 
-async def test_a_fault_in_the_tool_is_an_unknown_too_and_is_not_hidden(yard: Yard) -> None:
+async def test_a_fault_in_the_tool_is_an_unknown_too_and_is_not_hidden(yard: Yard, caplog: pytest.LogCaptureFixture) -> None:
     async def break_down(call: ToolCall) -> None:
         raise KeyError("a mistake in the tool")
 
     yard.mark.after = break_down
-    with pytest.raises(KeyError):
-        await yard.runner().run(await yard.turn())
-    assert (await yard.effect())["status"] == "unknown"
+    assert await yard.runner().run(await yard.turn()) == FINISHED
+    assert "fault" in caplog.messages
+    assert await yard.said() == [UNKNOWN, APPLIED, "Written: one."], "it was looked what became of it"
+    assert lines(yard.path) == ["one"]
 
 
 async def test_a_result_that_breaks_the_contract_does_not_undo_the_effect(yard: Yard) -> None:

@@ -15,7 +15,10 @@ from appliance.contracts.errors import RecursiveCallPrevented, Refused
 from appliance.contracts.plan import Step
 from appliance.contracts.principal import PRINCIPAL, AccessLevel, Identification, Principal
 from appliance.contracts.tool import SecurityContract, SlaContract, ToolCall, ToolCaller, ToolResult
+from appliance.execution.calls import call_of
+from appliance.execution.nested_calls import run_composed
 from tests.support.effect_file import Look
+from tests.support.gate import Gate, open_gate, principal, rules
 from tests.support.stopping import FINISHED, STOPPED, Yard, open_yard
 
 
@@ -143,3 +146,83 @@ async def test_a_caller_is_good_only_while_its_tool_is_called(yard: Yard) -> Non
     with pytest.raises(Refused, match="only while it is called itself") as caught:
         await tool.caller.call("look", {})
     assert not isinstance(caught.value, RecursiveCallPrevented)
+
+
+# the gate -----------------------------------------------------------------------------------------------------------------
+class Levelled(Composed):
+    """Reads, and says that this call needs more than its contract."""
+
+    def level_of(self, arguments: Any) -> AccessLevel:
+        return AccessLevel.CRITICAL
+
+
+def nested(inner: Look, **ruled: Any) -> tuple[Composed, dict[str, Any]]:
+    """A tool that calls ``inner``, and how to open a gate for both with these rules."""
+    outer = Composed("a", inner.contract.name)
+    return outer, {"settings": rules(**ruled), "more": lambda bench: [outer, inner]}
+
+
+async def asked(gate: Gate, outer: Composed, level: str = "operator", **how: Any) -> ToolResult:
+    """Have the outer tool called; return what it got of the inner one."""
+    outer.results.clear()
+    await gate.run(await gate.unprepared([Step("s", "a", {})], principal(level), **how))
+    (result,) = outer.results
+    return result
+
+
+@pytest.mark.req("T4", "X2", "X5")
+@pytest.mark.field("FC-A03")
+@pytest.mark.parametrize("kind", ["deny", "ask"])
+async def test_what_a_rule_denies_or_asks_about_is_not_had_by_way_of_another_tool(tmp_path: Path, kind: str) -> None:
+    inner = peek()
+    outer, how = nested(inner, **{kind: [{"tools": ["peek"]}]})
+    async with open_gate(tmp_path, **how) as gate:
+        result = await asked(gate, outer)
+        assert (result.ok, result.error_code, inner.calls) == (False, "refused", [])
+        assert [(tool, verdict) for tool, verdict, _ in await gate.decisions()] == [("peek", "deny")]
+        audited = await gate.bench.rows("SELECT payload FROM operation WHERE kind = 'audit.call_denied'")
+        assert len(audited) == 1 and '"peek"' in audited[0]["payload"]
+
+
+@pytest.mark.req("T4", "X2", "T3")
+async def test_a_nested_call_that_needs_a_higher_level_is_denied(tmp_path: Path) -> None:
+    inner = Levelled("peek", dependencies=("look",))
+    looking = Look()
+    outer = Composed("a", "peek")
+    async with open_gate(tmp_path, rules(), more=lambda bench: [outer, inner, looking]) as gate:
+        result = await asked(gate, outer)
+        assert (result.ok, result.error_code, inner.calls) == (False, "refused", [])
+        assert [(tool, verdict) for tool, verdict, _ in await gate.decisions()] == [("peek", "deny")]
+
+
+@pytest.mark.req("T4", "T3", "X5")
+async def test_a_nested_call_of_a_tool_for_operators_is_recorded_and_no_models_to_make(tmp_path: Path) -> None:
+    inner = peek(level=2)
+    outer = Composed("a", "peek", level=0)
+    outer.contract = replace(outer.contract, security=SecurityContract(AccessLevel.OPERATOR, "field"))  # type: ignore[misc]
+    gated = rules(allow=[{"tools": ["*"]}])
+    async with open_gate(tmp_path, gated, more=lambda bench: [outer, inner]) as gate:
+        assert (await asked(gate, outer)).ok, "an operator's is made, and leaves a row"
+        assert ("peek", "allow") in [(tool, verdict) for tool, verdict, _ in await gate.decisions()]
+        model = await asked_by_model(gate, outer)
+        assert not model.ok, "what a model wants with it needs a yes that a nested call cannot get"
+    assert len(inner.calls) == 1
+
+
+async def asked_by_model(gate: Gate, outer: Composed) -> ToolResult:
+    """Call the outer tool's dependency as part of a turn that a model planned."""
+    outer.results.clear()
+    turn = await gate.unprepared([Step("s", "read_tags", {"keys": ["motor_3.temperature"]})], principal(), source="model:m")
+    call = call_of(turn, (await gate.steps(turn))["s"], {}, tool="a")
+    await run_composed(outer, call, None)
+    (result,) = outer.results
+    return result
+
+
+@pytest.mark.req("T4")
+async def test_a_nested_call_that_plainly_reads_costs_no_row(tmp_path: Path) -> None:
+    inner = peek()
+    outer, how = nested(inner)
+    async with open_gate(tmp_path, **how) as gate:
+        assert (await asked(gate, outer)).ok
+        assert await gate.decisions() == []

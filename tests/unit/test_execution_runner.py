@@ -259,7 +259,7 @@ async def test_a_result_json_has_no_word_for_is_a_failure_and_no_crash(table: Ta
     look = Look({"seen": float("nan")})
     look.contract = replace(Look.contract, schema=replace(Look.contract.schema, result=Loose))  # type: ignore[misc]
     outcome = await table.runner(look).run(await table.turn(Step("a", "look", {})))
-    assert outcome.failure.startswith("a: broken_result: the result is no JSON")
+    assert outcome.failure.startswith("a: broken_result: look: result: is no JSON")
 
 
 async def test_a_sentence_that_cannot_be_queued_leaves_no_row(table: Table) -> None:

@@ -20,6 +20,7 @@ from appliance.execution.results import LONGEST_RESULT, LONGEST_TURN, PREVIEW
 from appliance.execution.spill import OLDEST_S, Spill
 from appliance.execution.tools.read_result import ReadResult
 from appliance.foundation.canonical import canonical_json
+from appliance.foundation.supervisor import Degraded
 from tests.support.effect_file import Look, LookArguments, lines
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn
@@ -180,6 +181,29 @@ async def test_without_room_for_the_file_the_beginning_is_kept_all_the_same(yard
     assert await yard.runner.run(await yard.turn(Step("a", "look", {}))) == FINISHED
     result = await yard.result("a")
     assert (result["truncated"], result["spilled"], len(result["preview"])) == (True, "", PREVIEW)
+    assert result["why"].startswith("only its beginning could be kept: ")
+
+
+CUT_SHORT = "I could keep only the beginning of a long result. Please have my disk looked at."
+
+
+@pytest.mark.req("T9", "R8")
+async def test_a_lost_rest_is_said_once_a_turn_and_the_part_is_degraded_until_it_works_again(yard: Yard) -> None:
+    """Without that the turn is done, and looks as if all were there."""
+    degraded, folder = Degraded(), yard.path.parent / "spill"
+    yard.spill = Spill(folder, yard.bench.clock, degraded=degraded)
+    says(yard, "x" * 320_000)
+    folder.write_text("a file where the folder should be")
+    steps = [Step("a", "look", {"at": "a"}), Step("b", "look", {"at": "b"}, after=("a",))]
+    assert await yard.runner.run(await yard.turn(*steps)) == FINISHED
+    assert (await yard.result("a"))["length"] == 320_011 and (await yard.result("b"))["spilled"] == ""
+    assert await yard.said() == [CUT_SHORT]
+    assert degraded.reasons["spill"].startswith("long results cannot be kept whole: only its beginning")
+    folder.unlink()
+    bench = yard.bench
+    again = await open_turn(bench.database, bench.clock, bench.ids, [Step("a", "look", {"at": "c"})], turn_id="tr_2")
+    assert await yard.runner.run(again) == FINISHED
+    assert (degraded.reasons, await yard.said()) == ({}, [CUT_SHORT])
 
 
 @pytest.fixture

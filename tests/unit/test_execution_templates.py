@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from appliance.contracts.errors import Malformed
 from appliance.contracts.plan import Action, ActionState
 from appliance.execution.conditions import holds
-from appliance.execution.templates import LONGEST_TEXT, look_up, render
+from appliance.execution.templates import LONGEST_TEXT, look_up, render, texts_of
 
 KNOWN: dict[str, Any] = {
     "alarm": {"value": 94.2, "unit": "degC"},
@@ -79,6 +80,19 @@ def test_values_are_never_expanded_again(value: str) -> None:
     known = {"said": value, "secret": "s3cret"}
     assert render({"x": "{said}"}, known, str)["x"] == value
     assert render({"x": "you said {said}."}, known, str)["x"] == f"you said {value}."
+
+
+def test_where_a_text_is_wanted_a_whole_value_is_worded() -> None:
+    told = {"text": "{steps.read.value}", "lines": ["{steps.log.count}", "x"], "count": "{steps.log.count}", "on": True}
+    filled = render(told, KNOWN, worded, texts_of(_Texts))
+    assert filled == {"text": "<{'value': 71.5}>", "lines": ["<2>", "x"], "count": 2, "on": True}
+
+
+class _Texts(BaseModel):
+    text: str
+    lines: list[str]
+    count: int
+    on: bool
 
 
 def test_a_value_that_looks_like_a_placeholder_stays_text() -> None:

@@ -254,14 +254,15 @@ async def test_what_a_crash_left_under_way_is_read_again_together(yard: Yard) ->
 
 
 @pytest.mark.req("T8")
-async def test_a_fault_in_one_of_them_is_raised_as_if_it_had_been_alone(yard: Yard) -> None:
+async def test_a_fault_in_one_of_them_fails_its_step_as_if_it_had_been_alone(yard: Yard) -> None:
     a, b = glances(yard, "a", "b")
     a.fails = KeyError("a mistake in the tool")
     running = await begun(yard, await yard.turn(*steps("a", "b")), a, b)
     a.release.set()
-    with pytest.raises(KeyError):
-        await running
+    b.release.set()
+    assert (await running).failure.startswith("a: fault: a fault of mine, the log has it: KeyError: ")
     assert not b.under_way, "nothing is left over"
+    assert await yard.states() == {"a": "failed", "b": "done"}
 
 
 @pytest.mark.req("T8")

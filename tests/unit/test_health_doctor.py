@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import pty
+import shutil
 import socket
 import sqlite3
 import ssl
@@ -23,8 +24,10 @@ from appliance.contracts.link import LinkTls
 from appliance.health.doctor import Finding, Subject, examine
 from appliance.health.link_checks import Endpoint
 from appliance.health.vitals import read_vitals
+from appliance.settings_subject import subject_of
 from appliance.store.database import Database
 from tests.support.clock import ManualClock
+from tests.support.command_line import SHIPPED
 from tests.support.core import StandInCore
 
 pytestmark = pytest.mark.req("O1")
@@ -84,6 +87,39 @@ def found_at(subject: Subject, link: Endpoint) -> Finding:
 
 
 @pytest.mark.field("FC-O01")
+@pytest.mark.req("T3", "X4")
+def test_a_secret_that_others_can_read_is_named_and_one_that_is_not_there_if_it_has_to_be(
+    subject: Subject, tmp_path: Path
+) -> None:
+    key = tmp_path / "session-tokens.pem"
+    assert set(problems(replace(subject, secrets=[("the key", key, False)]))) == {"service"}, "it is made at first need"
+    (lost,) = problems(replace(subject, secrets=[("a key of m", key, True)])).keys() - {"service"}
+    assert lost == "secrets"
+    key.write_text("key")
+    key.chmod(0o640)
+    found = problems(replace(subject, secrets=[("the key", key, False)]))["secrets"]
+    assert found.detail == f"the key, {key}, can be read by others (mode 0640)"
+    assert found.cure.startswith(f"Run: chmod 600 {key}.")
+    key.chmod(0o600)
+    assert "secrets" not in problems(replace(subject, secrets=[("the key", key, False)]))
+
+
+@pytest.mark.req("A4")
+def test_keys_and_language_models_of_the_configuration_are_looked_at(tmp_path: Path) -> None:
+    """A model is a link, and its keys are secrets; the key of session tokens is one in any case."""
+    config = tmp_path / "config"
+    shutil.copytree(SHIPPED, config)
+    told = "language_models: [{name: near, url: 'http://127.0.0.1:1/v1', key_files: [%s]}]" % (tmp_path / "key")
+    with (config / "appliance.yaml").open("a") as file:
+        file.write(f"\n{told}\n")
+    found = subject_of(config, {"FLOORHAND_DATA": str(tmp_path)})
+    assert found.config_faults == ()
+    assert [each.check for each in found.links if "model" in each.check] == ["language_model.near"]
+    assert [(file.name, needed) for _, file, needed in found.secrets] == [("session-tokens.pem", False), ("key", True)]
+    ill = problems(found)
+    assert "Connection refused" in ill["language_model.near"].detail and "secrets" in ill
+
+
 def test_a_udp_link_is_not_tested_by_a_tcp_connection(subject: Subject) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))

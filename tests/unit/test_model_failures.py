@@ -102,6 +102,10 @@ def test_every_row_is_reached_and_every_trouble_has_one() -> None:
     assert {code for code in range(300, 600) if row_of(code, "") is None} == set()
 
 
+def test_an_address_that_answers_no_chats_is_told_with_the_likely_mistake() -> None:
+    assert "correct `url` (most end in /v1)" in str(classify(404, "404 page not found"))
+
+
 def test_what_is_too_long_goes_nowhere_else_and_costs_the_provider_nothing() -> None:
     for row in TABLE:
         assert row.failure.compress != row.failure.fallback

@@ -134,9 +134,7 @@ async def test_an_act_is_named_in_our_words_and_its_end_is_only_told_when_it_was
 
 BRACES = {
     "a secret of the turn": "{alarm.value} {turn.id} {by}",
-    "a step that is none": "{steps.zz.value}",
-    "a later step": "{steps.c.value}",
-    "format tricks": "{0} {} {{steps.a.value}} {steps.a.__class__}",
+    "format tricks": "{0} {} {{steps.a.value}}",
     "half a brace": "} {steps.a.value {",
 }
 
@@ -149,23 +147,64 @@ async def test_braces_reach_nothing_but_results_of_reading(tmp_path: Path, text:
     async with open_planning(tmp_path, [plan_of(READ, step("b", "say", text=text))]) as room:
         plan = await planned(room)
     known = {
-        "steps": {"m1_a": {"value": "VALUE", "__class__": "READ"}},
+        "steps": {"m1_a": {"value": "VALUE"}},
         "alarm": {"value": "SECRET"},
         "turn": {"id": "SECRET"},
         "by": "SECRET",
     }
     said = render(plan.steps[1].arguments, known, str)["text"]
     assert "SECRET" not in said
-    expected = text.replace("{steps.a.value}", "VALUE").replace("{steps.a.__class__}", "READ")
-    assert said == expected
+    assert said == text.replace("{steps.a.value}", "VALUE")
+
+
+NAMES_NOTHING = {
+    "a step that is none": ("{steps.zz.value}", "there is no earlier reading step zz"),
+    "a later step": ("{steps.c.value}", "there is no earlier reading step c"),
+    "a step as a whole": ("{steps.a}", "read_tags gives values, value"),
+    "a field it has not": ("{steps.a.nonsense}", "read_tags gives values, value"),
+    "a field of a field it has not": ("{steps.a.value.nonsense}", "read_tags gives values, value"),
+    "what is no field": ("{steps.a.__class__}", "read_tags gives values, value"),
+}
+
+
+@pytest.mark.req("A1", "S5")
+@pytest.mark.parametrize(("text", "why"), NAMES_NOTHING.values(), ids=NAMES_NOTHING)
+async def test_a_result_there_will_not_be_is_told_to_the_model_and_never_spoken(tmp_path: Path, text: str, why: str) -> None:
+    async with open_planning(tmp_path, [plan_of(READ, step("b", "say", text=text)), GOOD]) as room:
+        plan = await planned(room)
+        assert why in room.model.requests[1].messages[-1].content
+    assert plan.steps[1].arguments["text"] == "It is {steps.m1_a.value}."
 
 
 @pytest.mark.req("A1")
 async def test_results_of_an_act_are_not_reached(tmp_path: Path) -> None:
     answer = plan_of(step("w", "write_tag", key="motor_3.fan_speed", value=80), step("c", "say", text="It was {steps.w.shown}."))
     async with open_planning(tmp_path, [answer]) as room:
-        plan = await planned(room, "set the fan speed of motor three")
-    assert plan.steps[1].arguments["text"] == "It was {{steps.w.shown}}."
+        assert await planned(room, "set the fan speed of motor three") is None
+        assert "there is no earlier reading step w" in room.model.requests[1].messages[-1].content
+
+
+@pytest.mark.req("A1", "S5")
+async def test_a_later_round_names_results_of_an_earlier_one(tmp_path: Path) -> None:
+    say = step("s", "say", text="It is {steps.a.value}, {steps.m1_a.value}.")
+    async with open_planning(tmp_path, [plan_of(READ, goes_on=True), plan_of(say)]) as room:
+        asked = await room.asked("is motor three warm")
+        first = await room.planner.plan(asked)
+        asked = await room.asked("is motor three warm", session=asked.session_id, earlier=done(asked, first, {"value": 1}))
+        plan = await room.planner.plan(asked)
+        assert plan is not None and plan.steps[0].arguments["text"] == "It is {steps.m1_a.value}, {steps.m1_a.value}."
+        assert len(room.model.requests) == 2
+
+
+@pytest.mark.req("A1", "X2")
+async def test_what_a_model_says_beside_a_procedure_is_not_said(tmp_path: Path) -> None:
+    run = step("r", "run_playbook", playbook="check-motor", parameters={"asset": "motor_3"})
+    words = step("c", "say", text="Cooled it.")
+    for n, answer in enumerate((plan_of(run, words), plan_of(words, run | {"after": ["c"]}), plan_of(run))):
+        async with open_planning(tmp_path / str(n), [answer]) as room:
+            plan = await planned(room, "run the procedure to check motor three")
+            assert [(s.tool, s.after) for s in plan.steps] == [("run_playbook", ())]
+            assert not plan.goes_on and len(room.model.requests) == 1
 
 
 def done(asked: Asked, plan: Any, result: dict[str, Any]) -> list[Action]:
@@ -194,7 +233,7 @@ async def test_it_looks_at_results_at_most_three_times_and_then_answers(tmp_path
         last = await room.planner.plan(asked)
         assert last is not None and not last.goes_on and last.steps[-1].tool == "say"
         assert "Answer now" in room.model.prompts[-1] and "from round 3" in room.model.prompts[-1]
-        assert _offered(room.model.requests[-1]) == {"say"} and "read_tags" in _offered(room.model.requests[0])
+        assert offered(room.model.requests[-1]) == {"say"} and "read_tags" in offered(room.model.requests[0])
         asked = await room.asked(asked.intent.text, session=asked.session_id, earlier=done(asked, last, {}))
         assert await room.planner.plan(asked) is None
         assert len(room.model.requests) == MOST_ROUNDS
@@ -232,7 +271,7 @@ async def test_tools_above_the_askers_level_are_in_no_prompt_and_no_plan(tmp_pat
             system, user = request.messages[0].content, request.messages[1].content
             for name in ("write_tag(", "create_work_order(", "acknowledge_alarm(", "search_memory("):
                 assert name not in system and name not in user
-            assert "write_tag" not in _offered(request) and "say" in _offered(request)
+            assert "write_tag" not in offered(request) and "say" in offered(request)
         assert "there is no tool write_tag" in room.model.requests[1].messages[-1].content
 
 
@@ -253,7 +292,8 @@ async def test_what_is_read_twice_is_read_once_and_not_looked_at_again(tmp_path:
         assert not plain.goes_on
 
 
-def _offered(request: ModelRequest) -> set[str]:
+def offered(request: ModelRequest) -> set[str]:
+    """The tools that the schema of a request lets a model name."""
     assert request.schema is not None
     return {each["properties"]["tool"]["const"] for each in request.schema["properties"]["steps"]["items"]["anyOf"]}
 
@@ -271,5 +311,6 @@ def test_what_is_offered_only_reads_or_is_asked_for(window: int) -> None:
         visible = {name: each for name, each in contracts.items() if name not in left_out}
         offer = choose(visible, "set change stop cancel later schedule remember report work order alarm", window)
         assert {each.name for each in offer.reading} <= reads
+        assert {each.name for each in offer.besides} <= reads
         assert all(each.changes_something or each.extends_plan for each in offer.acting)
         assert not set(offer.contracts) & NEVER_OFFERED

@@ -54,6 +54,36 @@ async def test_hold_and_release(site: Site, run: Run) -> None:
     ]
 
 
+@pytest.mark.req("O2")
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("drain", "--wait"), ("ask", "what", "--wait"), ("tags", "history", "motor_3.temperature", "--minutes"),
+        ("alarms", "shelve", "x", "--reason", "r", "--minutes"), ("plant", "run", "--speed"),
+        ("plant", "record", "--output", "x", "--seconds"), ("plant", "record", "--output", "x", "--every"),
+        ("plant", "replay", "x", "--speed"), ("plant", "generate", "--output", "x", "--every"),
+        ("token", "make", "bob", "--role", "operator", "--hours"),
+    ],
+)  # fmt: skip
+async def test_what_is_no_number_is_refused_before_anything_is_done(run: Run, command: tuple[str, ...], number: str) -> None:
+    """JSON has no word for it, and to a range it is within."""
+    code, out, err = await run(*command[:-1], f"{command[-1]}={number}")
+    assert (code, out, "Traceback" in err) == (exit_codes.USAGE, "", False), err
+    assert command[-1] in err
+
+
+@pytest.mark.req("O2")
+async def test_words_that_are_no_text_are_refused(site: Site, run: Run) -> None:
+    """Half a character, as a shell hands over bytes that are not UTF-8; and a number that JSON does not know."""
+    for path in (("turns", "show", "\udcff"), ("turns", "list", "--session", "\udcff")):
+        code, out, err = await run(*path)
+        assert (code, out, "cannot be sent" in err) == (exit_codes.USAGE, "", True), (path, err)
+    for command in (("ask", "\udcff"), ("hold", "--reason", "\udcff"), ("tools", "stress", "x", "--arguments", '{"x": NaN}')):
+        code, out, err = await run(*command)
+        assert (code, out, "cannot be sent as JSON" in err) == (exit_codes.USAGE, "", True), (command, err)
+
+
 @pytest.mark.req("R10", "O2")
 async def test_a_hold_of_somebody_else_is_released_by_name_or_with_all(site: Site, run: Run) -> None:
     for name in ("anna", "bert", "carl"):

@@ -31,7 +31,17 @@ from appliance.planning.planners import NotUnderstood, PhrasePlanner, Planners
 from appliance.store.step_names import step_digest
 from tests.support.bus import TableBus
 from tests.support.ledger import open_bench
-from tests.support.paraphrases import CHINESE, CHINESE_FRESH, ENGLISH, ENGLISH_FRESH, Said
+from tests.support.paraphrases import (
+    CHINESE,
+    CHINESE_FRESH,
+    CHINESE_NOT_NOW,
+    CHINESE_NOT_NOW_FRESH,
+    ENGLISH,
+    ENGLISH_FRESH,
+    ENGLISH_NOT_NOW,
+    ENGLISH_NOT_NOW_FRESH,
+    Said,
+)
 from tests.support.planning import PHRASES, shipped_phrasebook, shipped_plant, shipped_playbooks
 from tests.support.plans import phrasing
 from tests.support.tool_contracts import CONTRACTS
@@ -114,18 +124,67 @@ async def measured(encoder: SentenceEncoder, language: str, table: Sequence[Said
 
 @pytest.mark.req("A1")
 @pytest.mark.parametrize(
-    ("language", "table", "least_right", "most_wrong"),
-    [("en", ENGLISH, 0.8, 1), ("zh", CHINESE, 0.75, 0), ("en", ENGLISH_FRESH, 0.8, 0), ("zh", CHINESE_FRESH, 0.75, 0)],
-    ids=["en", "zh", "en fresh", "zh fresh"],
+    ("language", "table", "least_right", "most_wrong", "most_taken"),
+    [
+        ("en", ENGLISH, 0.8, 1, 0),
+        ("zh", CHINESE, 0.75, 0, 0),
+        ("en", ENGLISH_FRESH, 0.8, 0, 0),
+        ("zh", CHINESE_FRESH, 0.75, 0, 0),
+        ("en", ENGLISH_NOT_NOW, 0.9, 0, 0),
+        ("zh", CHINESE_NOT_NOW, 0.9, 0, 0),
+        ("en", ENGLISH_NOT_NOW_FRESH, 0.85, 0, 2),
+        ("zh", CHINESE_NOT_NOW_FRESH, 0.85, 0, 2),
+    ],
+    ids=["en", "zh", "en fresh", "zh fresh", "en not now", "zh not now", "en not now fresh", "zh not now fresh"],
 )
 async def test_held_out_wording_is_taken_for_what_it_means_and_chatter_for_nothing(
-    encoder: SentenceEncoder, language: str, table: Sequence[Said], least_right: float, most_wrong: int
+    encoder: SentenceEncoder, language: str, table: Sequence[Said], least_right: float, most_wrong: int, most_taken: int
 ) -> None:
     count = await measured(encoder, language, table)
     meant = count["right"] + count["wrong"] + count["left"]
     assert count["right"] / meant >= least_right, count
     assert count["wrong"] <= most_wrong, count
-    assert count["chatter taken"] == 0, count
+    assert count["chatter taken"] <= most_taken, count
+
+
+@pytest.mark.req("A1")
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("en", "do not set the fan speed of motor 3 to 80"),
+        ("en", "never ever set the fan speed of motor 3 to 80"),
+        ("en", "was the fan speed of motor 3 set to 80 percent"),
+        ("en", "has anybody set the belt speed of conveyor 3 to 1.5"),
+        ("en", "don’t acknowledge the alarm"),
+        ("en", "when does motor 3 need service"),
+        ("en", "what was the temperature of motor 3 yesterday"),
+        ("en", "what is the maximum temperature of motor 3"),
+        ("en", "why is the temperature of motor 3 high"),
+        ("en", "who set the fan speed of motor 3"),
+        ("zh", "不要把3号电机的风扇转速设为80"),
+        ("zh", "不要确认报警"),
+        ("zh", "昨天3号电机的温度是多少"),
+    ],
+)
+async def test_a_not_a_yesterday_or_a_who_reaches_no_example(planners: Planners, language: str, said: str) -> None:
+    assert (await plan_of(planners, said, language)).source == "phrase:not_understood"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_shipped_example_has_a_word_that_its_intent_never_has(language: str) -> None:
+    examples = shipped_phrasebook().phrases(language).file.examples
+    router = Router(shipped_phrasebook().phrases(language))
+    assert examples.never
+    assert examples.never_an_order
+    for intent, labelled in examples.intents.items():
+        barred = [said for label in labelled for said in label.say if router.is_barred(intent, said)]
+        assert intent == "not_understood" or barred == []
+
+
+async def test_whether_something_still_turns_is_whether_it_runs(planners: Planners) -> None:
+    for language, said in (("en", "is pump 3 still turning"), ("zh", "3号泵还在转吗")):
+        plan = await plan_of(planners, said, language)
+        assert plan.steps[1].arguments == {"keys": ["pump_3.running"]}
 
 
 # plans -----------------------------------------------------------------------------------------------------------------
@@ -153,6 +212,8 @@ async def test_what_acts_is_asked_back_once_and_a_yes_is_for_exactly_that_step(p
 @pytest.mark.req("A1", "X2")
 async def test_a_question_that_the_plan_has_anyway_is_the_only_one(planners: Planners) -> None:
     plan = await plan_of(planners, "make motor 3 run with a fan speed of 40 percent")
+    told, *_ = plan.steps
+    assert told.arguments == {"text": "I understood: set the fan speed of motor 3 to 40 percent."}, "said before it is asked"
     asks = [step for step in plan.steps if step.tool == "ask"]
     assert [ask.arguments["question"] for ask in asks] == ["Set the fan speed of motor 3 to 40 percent. Say yes, confirm."]
     (write,) = (step for step in plan.steps if step.tool == "write_tag")
@@ -178,7 +239,7 @@ async def test_the_gate_binds_that_one_question_and_adds_no_other(
         nothing: dict[str, Any] = dict.fromkeys(
             inspect.signature(shipped_tools).parameters
         )  # of tools only their contracts count
-        box = Toolbox(shipped_tools(**nothing | {"write_level": lambda key: AccessLevel.OPERATOR}))
+        box = Toolbox(shipped_tools(**nothing | {"plant": shipped_plant(), "write_level": lambda key: AccessLevel.OPERATOR}))
         plant = shipped_plant()
         bus = TableBus(plant, bench.clock)
         gate = Approvals(ApprovalSettings(), box, plant, bus, bench.database, phrasing(plant), bench.clock)

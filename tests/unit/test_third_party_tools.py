@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from appliance.contracts.errors import Refused, ToolValidationError, Uncertain
+from appliance.contracts.errors import Refused, ToolValidationError, Unavailable, Uncertain
 from appliance.contracts.third_party import ToolPorts
 from appliance.contracts.tool import AccessLevel, ToolCall, ToolContract
 from appliance.execution import third_party
@@ -26,6 +27,16 @@ from tests.support.tool_packages import install, tool
 from tests.unit.test_tool_contracts import drive
 
 CLOCK = SystemClock()
+_WITH = "from dataclasses import replace\nCountParts.contract = replace(CountParts.contract, WITH)"
+_META = """
+class Meta(type):
+    @property
+    def contract(self):
+        raise KeyError("contract")
+
+class CountParts(metaclass=Meta):
+    pass
+"""
 CALL = ToolCall("count", {}, "tr_1", "se_1", "ac_1", "lane", "en", {})
 
 
@@ -59,8 +70,12 @@ async def test_a_package_brings_a_tool_that_runs_under_the_same_contracts(site: 
     counting: Any = toolbox.find("count_parts")
     arguments = toolbox.check_arguments("count_parts", {"line": "abc"})
     assert await counting.run(CALL, arguments) == {"parts": 3}
-    assert counting.ports.plant is PLANT, "it has the documented ports"
-    assert not hasattr(counting.ports.field, "write"), "and no way past the limits and interlocks of a write"
+    ports = counting._inner.ports
+    assert ports.plant == PLANT and ports.plant is not PLANT, "it has the documented ports, and a plant of its own"
+    assert not hasattr(ports.field, "write"), "and no way past the limits and interlocks of a write"
+    for method in (ports.field.read, ports.field.read_event_log):
+        assert not hasattr(method.__self__, "write") and not vars(type(method.__self__)).keys() & {"write", "field", "_field"}
+    assert "motor_3.temperature" in await ports.field.read(["motor_3.temperature"])
     with pytest.raises(ToolValidationError, match="count_parts: line: Field required"):
         toolbox.check_arguments("count_parts", {})
 
@@ -82,6 +97,8 @@ def test_whatever_is_wrong_with_one_leaves_out_that_one_and_says_why(
             "exits": tool("exits", above="import sys\nsys.exit(3)"),
             "vanishes": tool("vanishes", above="import os\nos._exit(0)"),
             "broken": tool("broken", required=""),
+            "untyped": tool("untyped", below=_WITH.replace("WITH", "description=None, sla=None, resource=7")),
+            "two_faced": tool("two_faced", below=_META),
             "renamed": tool("other"),
             "unbuilt": tool("unbuilt", init="raise RuntimeError('no camera')"),
             "needs_broken": tool("needs_broken", dependencies='"broken",'),
@@ -105,6 +122,9 @@ def test_whatever_is_wrong_with_one_leaves_out_that_one_and_says_why(
         "tool:exits": "it ends the process that loads it",
         "tool:vanishes": "it ends the process that loads it",
         "tool:broken": "broken: line: the schema says so but required_fields does not name it",
+        "tool:untyped": "untyped: description: must be text, is None; untyped: sla: must be a SlaContract, is None; "
+        "untyped: resource: must be text, is of type int",
+        "tool:two_faced": "KeyError: 'contract'",
         "tool:renamed": "renamed: name: the entry point says renamed, the contract other",
         "tool:unbuilt": "RuntimeError: no camera",
         "tool:needs_broken": "needs_broken: dependencies: there is no tool broken",
@@ -170,7 +190,7 @@ async def test_what_breaks_in_a_call_is_an_error_a_step_may_end_with(site: Path,
         await toolbox.find("reads").run(CALL, None)  # type: ignore[union-attr]
     with pytest.raises(Uncertain, match="acts broke: it ends the process"):
         await toolbox.find("acts").run(CALL, None)  # type: ignore[union-attr]
-    with pytest.raises(Refused, match="empty broke: it returned a NoneType and no result"):
+    with pytest.raises(Refused, match="empty broke: TypeError: it returned a NoneType and no result"):
         await toolbox.find("empty").run(CALL, None)  # type: ignore[union-attr]
     acting: Any = toolbox.find("acts")
     assert acting.level_of(None) is AccessLevel.CRITICAL
@@ -178,19 +198,43 @@ async def test_what_breaks_in_a_call_is_an_error_a_step_may_end_with(site: Path,
     assert not hasattr(toolbox.find("reads"), "verify")
 
 
-async def test_a_tool_that_blocks_runs_in_a_process_of_its_own(
-    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = tool("blocks", run="import time; time.sleep(60)", more="isolation=Isolation.PROCESS,")
-    install(site, "acme-tools", {"blocks": source, "counts": tool("counts", more="isolation=Isolation.PROCESS,")})
-    monkeypatch.setenv("PYTHONPATH", str(site))
-    clock, warden = ManualClock(), Warden(tmp_path)
+@pytest.mark.req("T1", "S6")
+async def test_a_tool_that_blocks_runs_in_a_process_of_its_own_and_is_killed_at_its_bound(site: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    body = f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    own_process = "isolation=Isolation.PROCESS,"
+    breaks = tool("breaks", more=own_process, run="raise KeyError('no such line')")
+    blocks = tool("blocks", more=own_process, run=body)
+    install(site, "acme-tools", {"blocks": blocks, "breaks": breaks, "counts": tool("counts", more=own_process)})
+    warden = Warden(tmp_path / "scratch")
+    clock = ManualClock()
     ports = ToolPorts(TableBus(PLANT, clock), PLANT, phrasing(), clock)
-    toolbox = build_toolbox([drive()], find_third_party(CLOCK), ports, warden, Degraded())
-    assert set(toolbox.names) == {"drive", "blocks", "counts"}
+    degraded = Degraded()
+    toolbox = build_toolbox([drive()], find_third_party(CLOCK), ports, warden, degraded)
+    assert set(toolbox.names) == {"drive", "blocks", "breaks", "counts"} and degraded.reasons == {}
     contract: ToolContract = toolbox.contracts["blocks"]
     assert contract.isolation == "process"
-    await warden.close()
+    try:
+        assert await made(toolbox, "counts") == {"parts": 3}, "its package is found there, too"
+        with pytest.raises(Unavailable, match="breaks broke: KeyError"):
+            await made(toolbox, "breaks")
+        began_ns = CLOCK.monotonic_ns()
+        with pytest.raises(TimeoutError):
+            await made(toolbox, "blocks")
+        assert (CLOCK.monotonic_ns() - began_ns) / 1e9 < 5.0, "its bound is 0.5 s, and it blocks for 60"
+        assert not runs(mark)
+        assert await made(toolbox, "counts") == {"parts": 3}, "and the next call is made"
+    finally:
+        await warden.close()
+
+
+def runs(mark: Path) -> bool:
+    return Path(f"/proc/{mark.read_text()}").exists()
+
+
+async def made(toolbox: Toolbox, name: str) -> Any:
+    found: Any = toolbox.find(name)
+    return await found.run(replace(CALL, tool=name, arguments={"line": "abc"}), toolbox.check_arguments(name, {"line": "abc"}))
 
 
 def test_without_such_packages_nothing_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

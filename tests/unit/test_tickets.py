@@ -8,7 +8,6 @@ import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +15,33 @@ import pytest
 
 from appliance.contracts.errors import Unavailable
 from appliance.contracts.operation import OperationLane
-from appliance.contracts.plan import Action, ActionState, Step
-from appliance.contracts.store import Transaction
+from appliance.contracts.plan import ActionState, Step
 from appliance.contracts.tool import (
     AccessLevel,
-    EffectDisposition,
     SchemaContract,
     SecurityContract,
     SlaContract,
     TelemetryContract,
     ToolCall,
     ToolContract,
-    ToolResult,
 )
-from appliance.contracts.turn import Turn
 from appliance.delivery.settings import WebhookSettings
-from appliance.execution.escalation import Escalation
 from appliance.execution.fields import Fields
 from appliance.execution.runner import Runner
 from appliance.execution.ticket_settings import TicketSettings
-from appliance.execution.ticket_watch import TicketWatch
 from appliance.execution.toolbox import Toolbox
 from appliance.execution.tools.notify import Notify
 from appliance.execution.tools.say import Say
 from appliance.execution.tools.write_tag import WriteTag
-from appliance.store import actions, deliveries, tickets
+from appliance.store import deliveries, tickets
 from tests.support.group_robots import DingTalkRobot, WeComRobot
-from tests.support.ledger import Bench, open_bench
+from tests.support.ledger import open_bench
 from tests.support.plans import open_turn, phrasing
 from tests.support.runner_ports import runner_ports
+from tests.support.ticket_office import FAILED, SETTINGS, Office
 from tests.support.waiting import until
 from tests.support.web_server import web_server
 from tests.support.webhook_desk import Desk
-
-NONE = EffectDisposition.NONE
-FAILED = ToolResult(False, {}, NONE, "unavailable", "line_3 does not answer")
-SETTINGS = TicketSettings(ticket_ttl_s=86_400, auto_resolve_after_s=3_600)
 
 
 class PressArguments(Fields):
@@ -63,68 +53,6 @@ class PressArguments(Fields):
 
 class PressResult(Fields):
     """Nothing."""
-
-
-@dataclass
-class Office:
-    """A bench with an escalation on it; turns fail when the test says so."""
-
-    bench: Bench
-    takers: tuple[str, ...] = ("shift",)
-    public_url: str = ""
-    turns: int = field(default=0, init=False)
-    queued: int = field(default=0, init=False)
-
-    @property
-    def escalation(self) -> Escalation:
-        return Escalation(
-            self.bench.clock, self.bench.ids, phrasing(), takers=self.takers, origin="line-3", language="en",
-            public_url=self.public_url,
-        )  # fmt: skip
-
-    def watch(self, settings: TicketSettings = SETTINGS) -> TicketWatch:
-        def count() -> None:
-            self.queued += 1
-
-        return TicketWatch(self.bench.database, self.bench.clock, self.escalation, settings, queued=count)
-
-    async def call(
-        self, state: ActionState, arguments: dict[str, Any] | None = None, *, tool: Any = WriteTag, language: str = "en"
-    ) -> tuple[Turn, Action, ToolCall]:
-        """A turn with one action that ended in ``state``."""
-        self.turns += 1
-        step = Step("write", tool.contract.name, arguments or {"key": "motor_3.fan_speed", "value": 80})
-        bench = self.bench
-        turn = await open_turn(bench.database, bench.clock, bench.ids, [step], turn_id=f"tr_{self.turns}", language=language)
-
-        def end(tx: Transaction) -> Action:
-            (action,) = actions.of_turn(tx, turn.id)
-            tx.execute("UPDATE action SET state = ? WHERE id = ?", (state, action.id))
-            return action
-
-        action = await bench.database.transaction(end)
-        call = ToolCall(
-            action.tool, action.arguments, turn.id, turn.session_id, action.id, turn.lane, language, {"turn": {"id": turn.id}}
-        )
-        return turn, action, call
-
-    async def fail(
-        self, arguments: dict[str, Any] | None = None, result: ToolResult = FAILED, *, tool: Any = WriteTag, language: str = "en"
-    ) -> str:
-        """Let a call fail for good; return what is said of it."""
-        turn, action, call = await self.call(ActionState.FAILED, arguments, tool=tool, language=language)
-        return await self.escalate(turn, action, call, tool.contract, result)
-
-    async def escalate(self, turn: Turn, action: Action, call: ToolCall, contract: ToolContract, result: ToolResult) -> str:
-        open_in = self.escalation.open_in
-        return await self.bench.database.transaction(lambda tx: open_in(tx, turn, action, call, contract, result))
-
-    async def statuses(self) -> list[str]:
-        return [row["status"] for row in await self.bench.rows("SELECT status FROM ticket ORDER BY seq")]
-
-    async def messages(self) -> list[dict[str, Any]]:
-        rows = await self.bench.rows("SELECT topic, payload FROM delivery WHERE channel = 'webhook' ORDER BY seq")
-        return [{"to": row["topic"], **json.loads(row["payload"])} for row in rows]
 
 
 @pytest.fixture
@@ -139,7 +67,7 @@ async def test_a_ticket_holds_tool_redacted_input_error_and_state_and_is_handed_
     office.takers, office.public_url = ("shift", "managers"), "https://hand-1.site.example/"
     text = "the password is hunter2"
     said = await office.fail({"text": text, "webhook": "shift"}, tool=Notify)
-    assert said == "I have handed this to shift and managers."
+    assert said == "I have opened a ticket and am sending it to shift and managers."
     row = await office.bench.one("SELECT * FROM ticket")
     assert (row["tool"], json.loads(row["input"])) == ("notify", {"text": "redacted", "webhook": "shift"})
     assert (row["error_code"], row["error"], row["status"]) == ("unavailable", "line_3 does not answer", "open")
@@ -258,7 +186,9 @@ async def test_what_fails_for_good_in_a_turn_is_handed_over_in_the_commit_that_e
     assert (outcome.kind, outcome.failure) == ("failed", "press: unavailable: the press does not answer to 8765-4321")
     assert seen <= {(0, 0, 0, 0), (1, 1, 1, 1)} and (1, 1, 1, 1) in seen
     (said,) = await bench.rows("SELECT text FROM delivery WHERE channel = 'speech'")
-    assert said["text"].startswith("That cannot be done now. ") and said["text"].endswith(" I have handed this to shift.")
+    assert said["text"].startswith("That cannot be done now. ") and said["text"].endswith(
+        " I have opened a ticket and am sending it to shift."
+    )
     (told,) = await office.messages()
     assert told["input"] == {"pin": "redacted", "force": 7}
     assert "8765-4321" not in json.dumps(await office.messages()) + caplog.text

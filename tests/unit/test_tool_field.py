@@ -140,12 +140,15 @@ async def test_a_tag_that_is_not_declared_is_refused(hall: Hall) -> None:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_controllers_log_is_read_and_summed_up_in_one_sentence(hall: Hall, language: str) -> None:
     await hall.plc.do("overheat", asset="motor_3")
-    _, results, _ = await hall.run(Step("log", "read_plc_log", {"newest": 4}), language=language)
+    steps = (Step("log", "read_plc_log", {"newest": 4}), Step("one", "read_plc_log", {"newest": 1}))
+    _, results, _ = await hall.run(*steps, language=language)
     log = results["log"]
     assert log["count"] == len(log["entries"]) <= 4
     newest = log["entries"][-1]["text"][language] if log["count"] else ""
     assert newest in log["summary"]
     assert log["summary"].startswith("The " if language == "en" else "控制器")
+    one = {"en": "The last entry of the controller log: ", "zh": "控制器日志最近一条记录："}[language]
+    assert results["one"]["count"] == 1 and results["one"]["summary"].startswith(one)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -227,6 +230,7 @@ async def test_reading_back_tells_done_from_not_done_and_from_not_readable(hall:
 def tag(**changes: Any) -> Tag:
     known = PLANT.tag_by_key["motor_3.fan_speed"]
     kind = {"kind": "coil"} if changes.get("type") == "bool" else {}
+    kind |= {"low": None, "high": None} if changes.keys() & {"names", "flags"} else {}
     return Tag.model_validate(known.model_dump() | kind | changes)
 
 

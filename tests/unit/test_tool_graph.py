@@ -109,12 +109,13 @@ def test_a_fallback_is_another_tool_no_harder_to_reach_that_takes_the_same_argum
     assert Toolbox([main, drive(name="spare")]).contracts["drive"].fallback_tool == "spare"
     assert faults(main) == ["drive: fallback_tool: there is no tool spare"]
     assert faults(drive(fallback_tool="drive")) == ["drive: fallback_tool: is the tool itself"]
+    changes = "drive: fallback_tool: spare changes something; what was decided and agreed to for drive does not cover it"
     assert faults(main, drive(name="spare", security=OPERATOR)) == [
-        "drive: fallback_tool: spare needs a higher access level than drive itself"
-    ]
-    assert faults(main, drive(name="spare", **EFFECT)) == [
-        "drive: fallback_tool: spare has an effect; what was decided and made durable for drive does not cover it"
-    ]
+        "drive: fallback_tool: spare needs a higher access level than drive itself", changes,
+    ]  # fmt: skip
+    assert faults(main, drive(name="spare", **EFFECT)) == [changes]
+    own = drive(fallback_tool="spare", security=OPERATOR)  # a tool of the ledger that shelves, or has an order made
+    assert faults(own, with_parts("apply", name="spare", security=OPERATOR)) == [changes]
     around = [drive(name=name, fallback_tool=other) for name, other in (("a", "b"), ("b", "c"), ("c", "a"))]
     assert faults(*around) == [
         "a: fallback_tool: the way round is a->b->c->a",

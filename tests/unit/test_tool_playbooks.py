@@ -220,7 +220,7 @@ async def test_a_procedure_above_the_level_is_refused_like_an_unknown_one(desk: 
     [
         ("look", {}, "For the procedure look I have to know more."),
         ("look", {"asset": "pump_3"}, "The procedure look is not for pump 3."),
-        ("look", {"asset": "{turn.id}"}, "For the procedure look I have to know more. Say for example: …"),
+        ("look", {"asset": "{turn.id}"}, "For the procedure look I have to know more."),
         ("overcurrent", {"asset": "motor_3"}, "belongs to an alarm"),
         ("look", {"asset": "motor_3", "depth": 3}, "the procedure look has no parameter 'depth'; valid: asset"),
     ],

@@ -75,7 +75,9 @@ class Site:
             ListAlarms(plant, phrasing(plant), clock),
         ]  # fmt: skip
         self.toolbox = Toolbox(tools)
-        found = ThirdParty(left_out={"scan": "ValueError: no camera"}, packages={"scan": "acme 1.0"}, disabled=("old",))
+        taken = "a tool that ships has this name"
+        left_out = {"scan": "ValueError: no camera", "read_tags": taken}
+        found = ThirdParty(left_out=left_out, packages=dict.fromkeys(left_out, "acme 1.0"), disabled=("old",))
         self.history = History(folder / HISTORY_FILE, plant, clock, Degraded(), HistorySettings())
         self.api = LocalApi(
             StandInCore(), bench.database, dict, path=folder / "run" / "api.sock", language="en",
@@ -198,6 +200,8 @@ async def test_contracts_are_readable_at_a_glance(site: Site, run: Run) -> None:
     code, out, _ = await run("tools", "list", "--json")
     rows = {row["name"]: row for row in json.loads(out)}
     assert (code, list(rows)[-2:]) == (0, ["scan", "old"])
+    assert len(json.loads(out)) == len(rows), "one row a name"
+    assert (rows["read_tags"]["source"], rows["read_tags"]["why"]) == ("floorhand", ""), "whoever took its name in vain"
     wanted = {"level": "operator", "bound_ms": 8000, "scope": "field", "effect": True, "kind": "core", "source": "floorhand"}
     assert rows["write_tag"].items() >= wanted.items()
     assert rows["write_tag"]["arguments"].startswith("key text, value number or integer or yes or no or text, what text")
@@ -214,7 +218,7 @@ async def test_contracts_are_readable_at_a_glance(site: Site, run: Run) -> None:
     code, out, _ = await run("tools", "show", "write_tag")
     assert code == 0 and "telemetry.on_start: write_tag.started" in out
     code, _, err = await run("tools", "show", "fly")
-    assert code == exit_codes.PROBLEM and "there is no tool fly" in err
+    assert code == exit_codes.PROBLEM and "there is no tool fly" in err and "floorhand tools list" in err
     assert AccessLevel.OPERATOR.word == "operator"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -50,9 +50,15 @@ class ReadPlcLog:
         resource="field",
     )
 
-    def __init__(self, bus: FieldBus, wording: Wording) -> None:
+    def __init__(self, bus: FieldBus, wording: Wording, link: str = "") -> None:
+        """``link`` is the one over which the log is read, if there is one."""
         self._bus = bus
         self._wording = wording
+        self._link = link
+
+    def resources_of(self, arguments: Arguments) -> Sequence[str]:
+        """Return the log's link: what is read over others does not wait for it."""
+        return [f"field:{self._link}"] if self._link else []
 
     async def run(self, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Return the entries and a sentence about them in the turn's language.
@@ -68,7 +74,8 @@ class ReadPlcLog:
         newest_first = list(dict.fromkeys(reversed(texts)))[:_SPOKEN_EVENTS]
         if not newest_first:
             return self._wording.reply("plc_log_empty", language)
-        return self._wording.reply("plc_log_events", language, count=len(entries), events=newest_first[::-1])
+        name = "plc_log_one" if len(entries) == 1 else "plc_log_events"
+        return self._wording.reply(name, language, count=len(entries), events=newest_first[::-1])
 
 
 def _text(entry: Mapping[str, Any], language: str) -> str:

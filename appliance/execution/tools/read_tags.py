@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
@@ -54,6 +54,11 @@ class ReadTags:
         self._bus = bus
         self._plant = plant
         self._clock = clock
+
+    def resources_of(self, arguments: Arguments) -> Sequence[str]:
+        """Return the links of the tags: a silent one delays only what is read over it."""
+        known = self._plant.tag_by_key
+        return sorted({f"field:{known[key].link}" for key in arguments.keys if key in known})
 
     async def run(self, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Return ``values`` by key, and ``value`` for a single key.

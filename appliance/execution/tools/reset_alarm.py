@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from appliance.contracts.alarm import AlarmState
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import AlarmHands, Wording
 from appliance.contracts.store import Transaction
@@ -18,7 +17,7 @@ from appliance.contracts.tool import (
     ToolCall,
     ToolContract,
 )
-from appliance.execution.alarms_meant import Shown, account_of, known_to_speaker
+from appliance.execution.alarms_meant import RESETTABLE, Shown, account_of, known_to
 from appliance.execution.fields import Fields
 
 
@@ -72,4 +71,4 @@ class ResetAlarm:
     def _chosen(tx: Transaction, call: ToolCall, arguments: Arguments) -> Sequence[Shown]:
         if arguments.activation is not None:
             return [(arguments.activation, arguments.revision)]
-        return known_to_speaker(tx, call, (AlarmState.LATCHED,), only_last=arguments.only_last)
+        return known_to(tx, call.turn_id, RESETTABLE, only_last=arguments.only_last)

@@ -72,7 +72,8 @@ CREATE TABLE ticket (
     error TEXT NOT NULL,
     state_hash TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('open', 'resolved', 'auto_resolved', 'expired')),
-    told TEXT NOT NULL,                -- names of the webhooks it was handed to, parted by spaces; may be empty
+    told TEXT NOT NULL,                -- names of the webhooks it was queued for, parted by spaces; may be empty
+    untold_utc TEXT,                   -- when it was found that none of them had taken it, and said
     opened_utc TEXT NOT NULL,
     opened_mono_ns INTEGER NOT NULL,
     boot_id TEXT NOT NULL,
@@ -83,6 +84,16 @@ CREATE TABLE ticket (
     CHECK ((status = 'open') = (closed_utc IS NULL))
 ) STRICT;
 CREATE INDEX ticket_open ON ticket (seq) WHERE status = 'open';
+
+-- The messages of a ticket: what became of them is in their deliveries.
+CREATE TABLE ticket_message (
+    delivery_id TEXT PRIMARY KEY,
+    ticket_id TEXT NOT NULL,
+    change TEXT NOT NULL               -- opened, or how it was closed
+) STRICT;
+CREATE INDEX ticket_message_of ON ticket_message (ticket_id);
+
+ALTER TABLE delivery ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;    -- all of them; attempts counts those that may have arrived
 
 -- One row a call of a language model, whatever came of it (A4).
 CREATE TABLE model_call (
@@ -121,4 +132,12 @@ CREATE TABLE revoked_token (
     revoked_by TEXT NOT NULL,
     note TEXT NOT NULL,
     revoked_utc TEXT NOT NULL
+) STRICT;
+
+-- The least that the time is known to be, for tokens: a machine without a clock goes on from it after a restart.
+CREATE TABLE token_time (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    at_least_utc TEXT NOT NULL,
+    mono_ns INTEGER NOT NULL,          -- within boot_id
+    boot_id TEXT NOT NULL
 ) STRICT;
