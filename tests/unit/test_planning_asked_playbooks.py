@@ -217,7 +217,7 @@ def test_a_parameter_it_does_not_have_is_malformed() -> None:
     with pytest.raises(Malformed, match="no parameter 'speed'; valid: asset"):
         procedures.steps_of("check-motor", {"asset": "motor_3", "speed": 3}, "en", AccessLevel.OPERATOR)
     for wrong in ("motor_9", "", 3, None):
-        with pytest.raises(Refused, match="is not for"):
+        with pytest.raises(Refused, match="Say for example: check motor 3"):
             procedures.steps_of("check-motor", {"asset": wrong}, "en", AccessLevel.OPERATOR)
 
 

@@ -251,7 +251,8 @@ def test_every_shipped_tool_has_true_contracts() -> None:
     nothing: Any = None  # ports are not used by loading
     box = Toolbox(
         shipped_tools(
-            plant=nothing, bus=nothing, recaller=nothing, writer=nothing, procedures=nothing, wording=nothing, clock=nothing,
+            plant=shipped_plant(), bus=nothing, recaller=nothing, writer=nothing, procedures=nothing, wording=nothing,
+            clock=nothing,
             ids=nothing, alarm_hands=nothing, alarm_shelf=nothing, history=nothing, spill=nothing,
             receivers=nothing, understand=nothing, read_vitals=nothing, playbooks=nothing,
         )
@@ -268,7 +269,8 @@ def test_every_shipped_tool_has_true_contracts() -> None:
 def test_shipped_alarm_plans_fit_the_tools_they_call(alarm: str, language: str) -> None:
     nothing: Any = None
     tools = shipped_tools(
-        plant=nothing, bus=nothing, recaller=nothing, writer=nothing, procedures=nothing, wording=nothing, clock=nothing,
+        plant=shipped_plant(), bus=nothing, recaller=nothing, writer=nothing, procedures=nothing, wording=nothing,
+        clock=nothing,
         ids=nothing, alarm_hands=nothing, alarm_shelf=nothing, history=nothing, spill=nothing,
             receivers=nothing, understand=nothing, read_vitals=nothing, playbooks=nothing,
     )  # fmt: skip

@@ -38,7 +38,7 @@ from tests.support.runner_ports import runner_ports
 HEAD = """---
 name: {name}
 description: For a test
-triggers: {{names: {{en: [{title}]}}}}
+triggers: {{names: {{en: [{title}]}}{phrases}}}
 access: {access}
 ---
 Do it.
@@ -58,10 +58,10 @@ steps:
 """
 ACT = """parameters:
   asset: {kind: asset, tags: [fan_speed]}
-  speed: {kind: number, low: 0, high: 100}
+  amount: {kind: number, low: 0, high: 100}
 steps:
-  - {id: set, tool: write_tag, arguments: {tag: fan_speed, value: "{speed}"}}
-  - {id: order, tool: create_work_order, arguments: {title: "Look at {asset}", detail: "It was set to {speed}."}}
+  - {id: set, tool: write_tag, arguments: {tag: fan_speed, value: "{amount}"}}
+  - {id: order, tool: create_work_order, arguments: {title: "Look at {asset}", detail: "It was set to {amount}."}}
 """
 
 
@@ -74,9 +74,9 @@ class Desk:
     turns: int = 0
     level: AccessLevel = AccessLevel.OPERATOR
 
-    def add(self, name: str, steps: str, access: str = "operator") -> None:
+    def add(self, name: str, steps: str, access: str = "operator", phrases: str = "") -> None:
         (self.folder / name).mkdir()
-        head = HEAD.format(name=name, title=name.replace("-", " "), access=access)
+        head = HEAD.format(name=name, title=name.replace("-", " "), access=access, phrases=phrases)
         (self.folder / name / "SKILL.md").write_text(head, "utf-8")
         (self.folder / name / "steps.yaml").write_text(steps, "utf-8")
 
@@ -166,8 +166,8 @@ async def test_a_procedure_is_followed_behind_the_steps_there_are_and_its_condit
 @pytest.mark.req("X2", "X5")
 @pytest.mark.field("FC-A03")
 async def test_what_a_procedure_changes_is_asked_for_exactly_and_not_done_before_a_yes(desk: Desk) -> None:
-    desk.add("act", ACT)
-    outcome, steps = await desk.follow("act", {"asset": "motor_3", "speed": 70})
+    desk.add("act", ACT, phrases=', phrases: {en: ["run {asset} at {amount}"]}')
+    outcome, steps = await desk.follow("act", {"asset": "motor_3", "amount": 70})
     assert outcome.kind == "waiting"
     asking, write = steps[1], steps[2]
     assert asking.arguments["question"] == "Set the fan speed of motor 3 to 70 percent. Say yes, confirm."

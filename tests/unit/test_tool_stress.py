@@ -242,9 +242,9 @@ async def test_the_history_of_a_tag_is_plotted(site: Site, run: Run) -> None:
     other = "pump_3.pressure"
     code, out, _ = await run("tags", "history", other)
     assert (code, out) == (exit_codes.PROBLEM, f"no value of {other} is known from the last 60 minutes\n")
-    code, _, err = await run("tags", "history", "motor_3.load")
+    code, _, err = await run("tags", "history", "conveyor_3.speed")
     assert code == exit_codes.PROBLEM and err.splitlines() == [
-        "no values of motor_3.load are kept, because it is read only when somebody asks",
+        "no values of conveyor_3.speed are kept, because it is read only when somebody asks",
         "Give the tag a poll group in plant.yaml.",
     ]
     code, _, err = await run("tags", "history", "motor_9.speed")
