@@ -16,27 +16,27 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.ports import AlarmHands, AlarmShelf, FieldBus, ProcedureStore, Wording
 from appliance.contracts.store import Ledger
 from appliance.contracts.third_party import ToolPorts
-from appliance.execution.approvals import Approvals
+from appliance.execution.approval.approvals import Approvals
+from appliance.execution.approval.settings import ApprovalSettings
 from appliance.execution.runner import Runner, retry_waits
-from appliance.execution.settings import ApprovalSettings
 from appliance.execution.settling import verify_waits
 from appliance.execution.shipped import shipped_tools
 from appliance.execution.spill import Spill
-from appliance.execution.third_party import ThirdParty, build_toolbox
+from appliance.execution.toolbox.third_party import ThirdParty, build_toolbox
 from appliance.execution.tools.notify import Receivers
 from appliance.execution.tools.read_vitals import ReadNow
-from appliance.execution.warden import Warden
+from appliance.execution.workers.warden import Warden
 from appliance.foundation.supervisor import Degraded, Faults
 from appliance.memory.memory import Memory
-from appliance.planning.context import Contexts
 from appliance.planning.examples import ExamplePlanner
-from appliance.planning.frozen import FrozenKnowledge
-from appliance.planning.model_planner import ModelPlanner
+from appliance.planning.model.context import Contexts
+from appliance.planning.model.frozen import FrozenKnowledge
+from appliance.planning.model.model_planner import ModelPlanner
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
 from appliance.planning.planners import NotUnderstood, PhrasePlanner, Planners
-from appliance.planning.playbooks import Playbooks
-from appliance.planning.procedure_book import ProcedureBook
+from appliance.planning.playbooks.playbooks import Playbooks
+from appliance.planning.playbooks.procedure_book import ProcedureBook
 
 
 class AgentRooms:

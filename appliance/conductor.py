@@ -49,7 +49,7 @@ from appliance.contracts.turn import Turn, TurnEvent, TurnState
 from appliance.coordination.availability import Availability
 from appliance.execution.runner import Runner
 from appliance.execution.stretch import RunOutcome
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.turn_signal import TurnSignal
 from appliance.execution.urgency import urgency_of
 from appliance.failed_turns import FailedTurns

@@ -14,18 +14,18 @@ from appliance.alarm_rooms import AlarmRooms
 from appliance.contracts.ports import Admitter, Wording
 from appliance.delivery.settings import WebhookEvent
 from appliance.delivery_rooms import DeliveryRooms
-from appliance.execution.approval_desk import ApprovalDesk
-from appliance.execution.settings import ApprovalSettings
+from appliance.execution.approval.approval_desk import ApprovalDesk
+from appliance.execution.approval.settings import ApprovalSettings
 from appliance.execution.spill import Spill
-from appliance.execution.stress import Stress
-from appliance.execution.tool_desk import ToolDesk
-from appliance.execution.warden import Warden
+from appliance.execution.toolbox.stress import Stress
+from appliance.execution.toolbox.tool_desk import ToolDesk
+from appliance.execution.workers.warden import Warden
 from appliance.field_rooms import FieldSources
 from appliance.health.vitals import read_vitals
 from appliance.later_rooms import LaterRooms
 from appliance.model_rooms import build_model
 from appliance.opening import Opened
-from appliance.planning.context_view import ContextView
+from appliance.planning.model.context_view import ContextView
 from drivers.models.tokens import TokenCounter
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.ports import Admitter, Wording
 from appliance.contracts.store import Ledger
-from appliance.execution.escalation import Escalation
-from appliance.execution.ticket_watch import TicketWatch
+from appliance.execution.tickets.escalation import Escalation
+from appliance.execution.tickets.ticket_watch import TicketWatch
 from appliance.intake.schedule_door import ScheduleDoor
 from appliance.settings import Settings
 

@@ -19,7 +19,7 @@ from appliance.contracts.embedding import Embedder
 from appliance.contracts.errors import ConfigError, Corrupt, Unavailable
 from appliance.contracts.hold import HoldSource
 from appliance.contracts.store import Transaction
-from appliance.execution.third_party import ThirdParty, find_third_party
+from appliance.execution.toolbox.third_party import ThirdParty, find_third_party
 from appliance.foundation.id_source import SystemIds
 from appliance.foundation.machine_identity import fingerprint
 from appliance.foundation.supervisor import Degraded
@@ -29,7 +29,7 @@ from appliance.memory.embedder import choose_embedder
 from appliance.memory.memory import Memory
 from appliance.memory.procedural import ProcedureRepository
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbooks import Playbooks
 from appliance.session.lifespan import longest_s
 from appliance.settings import Settings
 from appliance.settings_last_good import keep_sound

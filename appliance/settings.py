@@ -18,9 +18,9 @@ from appliance.access.settings import AccessSettings
 from appliance.alarms.settings import AlarmSettings
 from appliance.contracts.plant import Plant
 from appliance.delivery.settings import MOST_WEBHOOKS, NoticeSettings, WebhookName, WebhookSettings
-from appliance.execution.settings import ApprovalRules, WriteRule
-from appliance.execution.ticket_settings import TicketSettings
-from appliance.execution.tool_settings import ToolSettings
+from appliance.execution.approval.settings import ApprovalRules, WriteRule
+from appliance.execution.tickets.settings import TicketSettings
+from appliance.execution.toolbox.settings import ToolSettings
 from appliance.memory.settings import MemorySettings
 from appliance.session.settings import SessionSettings
 from appliance.settings_faults import ConfigFaults, note_faults

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from appliance.contracts.errors import ConfigError
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbook_sense import senseless_steps
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbook_sense import senseless_steps
+from appliance.planning.playbooks.playbooks import Playbooks
 from appliance.settings import (
     APPLIANCE_FILE,
     PHRASES_FOLDER,

@@ -15,8 +15,8 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.third_party import ENTRY_POINTS
 from appliance.contracts.tool import ToolContract
 from appliance.execution import tools as shipped
-from appliance.execution.settings import CallRule, WriteRule, matches_any
-from appliance.execution.subjects import ALARMS, ASSETS, TAGS, TOPIC, WEBHOOK
+from appliance.execution.approval.settings import CallRule, WriteRule, matches_any
+from appliance.execution.approval.subjects import ALARMS, ASSETS, TAGS, TOPIC, WEBHOOK
 from appliance.settings import Settings
 from appliance.settings_faults import nearest_cure
 from appliance.settings_yaml import Key

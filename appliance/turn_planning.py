@@ -26,7 +26,7 @@ from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.coordination.availability import Availability
 from appliance.execution.sentences import Sentences
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.turn_signal import TurnSignal
 from appliance.execution.urgency import urgency_of
 from appliance.planning.on_hold import without_held

@@ -17,15 +17,15 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Intent
 from appliance.contracts.planning import Asked
 from appliance.contracts.plant import Plant
-from appliance.execution.approvals import Approvals
-from appliance.execution.settings import ApprovalSettings
+from appliance.execution.approval.approvals import Approvals
+from appliance.execution.approval.settings import ApprovalSettings
 from appliance.execution.shipped import shipped_tools
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.plan_check import check
 from appliance.planning.planner import Planner
 from appliance.planning.planners import NotUnderstood, PhrasePlanner, Planners
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbooks import Playbooks
 from bench.durable_core import DurableCore, durable_core
 from bench.figures import Findings
 from bench.plants import floor_plant

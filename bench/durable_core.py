@@ -21,12 +21,12 @@ from appliance.contracts.ports import Wording
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.delivery.phrasing import Phrasing
-from appliance.execution.approvals import Approvals
-from appliance.execution.escalation import Escalation
+from appliance.execution.approval.approvals import Approvals
+from appliance.execution.approval.settings import ApprovalRules, ApprovalSettings
 from appliance.execution.runner import Runner
-from appliance.execution.settings import ApprovalRules, ApprovalSettings
 from appliance.execution.spill import Spill
-from appliance.execution.toolbox import AnyTool, Toolbox
+from appliance.execution.tickets.escalation import Escalation
+from appliance.execution.toolbox.toolbox import AnyTool, Toolbox
 from appliance.foundation.id_source import SystemIds
 from appliance.foundation.system_clock import SystemClock
 from appliance.session.settings import SessionSettings

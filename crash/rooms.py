@@ -26,11 +26,11 @@ from appliance.delivery.alarm_messages import alarm_messages
 from appliance.delivery.dispatcher import Dispatcher
 from appliance.delivery.phrasing import Phrasing
 from appliance.delivery.publisher import Publisher
-from appliance.execution.escalation import Escalation
-from appliance.execution.settings import ApprovalSettings
+from appliance.execution.approval.settings import ApprovalSettings
 from appliance.execution.spill import Spill
+from appliance.execution.tickets.escalation import Escalation
 from appliance.execution.tools.notify import Receivers
-from appliance.execution.warden import Warden
+from appliance.execution.workers.warden import Warden
 from appliance.foundation.supervisor import Degraded
 from appliance.holding import Holding
 from appliance.intake.console_door import ConsoleDoor
@@ -39,7 +39,7 @@ from appliance.memory.memory import Memory
 from appliance.memory.settings import MemorySettings
 from appliance.planning.interjections import Interjections
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbooks import Playbooks
 from appliance.session.lease_keeper import LeaseKeeper
 from appliance.session.questions import Questions
 from appliance.session.settings import SessionSettings

@@ -1,7 +1,7 @@
 """Whether a call may be made (X2, X5): the words in which that is decided, recorded and asked.
 
 The order is fixed: hard floor, deny, unattended, ask, allow. Whatever path a call comes by, it is decided by the same one
-object, in the transaction that would begin it (``execution/approvals.py``).
+object, in the transaction that would begin it (``execution/approval/approvals.py``).
 """
 
 from __future__ import annotations

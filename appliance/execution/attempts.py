@@ -19,13 +19,13 @@ from appliance.contracts.turn import Turn
 from appliance.execution.calling import Bell, Calls, Stopped
 from appliance.execution.carry_through import record_in_passing
 from appliance.execution.journal import Journal
-from appliance.execution.nested_calls import is_composed, run_composed
 from appliance.execution.results import TIMEOUT, failure, failure_of, whole
 from appliance.execution.standing import Begun, Ending
 from appliance.execution.step_ends import StepEnds
 from appliance.execution.stops import result_of
 from appliance.execution.tool_breaker import ToolBreaker, left_alone
-from appliance.execution.toolbox import Toolbox, bound_s
+from appliance.execution.toolbox.nested_calls import is_composed, run_composed
+from appliance.execution.toolbox.toolbox import Toolbox, bound_s
 from appliance.foundation.supervisor import Faults
 
 T = TypeVar("T")

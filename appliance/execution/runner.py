@@ -27,7 +27,6 @@ from appliance.execution.attempts import Attempts
 from appliance.execution.calling import Bell, Calls, Stopped
 from appliance.execution.carry_through import carry_through, record_in_passing
 from appliance.execution.journal import Journal
-from appliance.execution.nested_calls import give_callers
 from appliance.execution.settling import Settling, verify_waits
 from appliance.execution.spill import Spill
 from appliance.execution.standing import Begun, Ending, Reached, RunOutcome, Together, Unsure, Way
@@ -35,7 +34,8 @@ from appliance.execution.step_ends import StepEnds
 from appliance.execution.stretch import Stretches
 from appliance.execution.together import Hands
 from appliance.execution.tool_breaker import ToolBreaker
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.nested_calls import give_callers
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.turn_signal import TurnSignal
 from appliance.execution.unknowns import Unknowns
 from appliance.foundation.backoff import delays_s

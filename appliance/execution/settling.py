@@ -17,7 +17,7 @@ from appliance.contracts.store import Transaction
 from appliance.contracts.tool import EffectDisposition, ToolCall, ToolResult, VerifiableTool
 from appliance.execution.calling import Bell, Calls
 from appliance.execution.results import TIMEOUT, failure, failure_of, plain, success
-from appliance.execution.toolbox import AnyTool, Toolbox, bound_s, is_verifiable
+from appliance.execution.toolbox.toolbox import AnyTool, Toolbox, bound_s, is_verifiable
 from appliance.foundation.backoff import delays_s
 from appliance.foundation.supervisor import Faults
 from appliance.store import effects

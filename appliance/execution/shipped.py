@@ -11,7 +11,7 @@ from appliance.contracts.ports import AlarmHands, AlarmShelf, FieldBus, MemoryWr
 from appliance.contracts.principal import AccessLevel
 from appliance.contracts.procedures import Procedures
 from appliance.execution.spill import Spill
-from appliance.execution.toolbox import AnyTool
+from appliance.execution.toolbox.toolbox import AnyTool
 from appliance.execution.tools.acknowledge_alarm import AcknowledgeAlarm
 from appliance.execution.tools.ask import Ask
 from appliance.execution.tools.cancel_checks import CancelChecks

@@ -28,7 +28,7 @@ from appliance.execution.settling import believed
 from appliance.execution.spill import Spill, is_lost
 from appliance.execution.standing import Prepared, Unsure, fails_turn
 from appliance.execution.stops import result_of
-from appliance.execution.toolbox import AnyTool, Toolbox, record_of
+from appliance.execution.toolbox.toolbox import AnyTool, Toolbox, record_of
 from appliance.execution.untold import untold
 from appliance.foundation.sentence import ended
 from appliance.store import actions, confirmations, effects

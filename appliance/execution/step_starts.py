@@ -35,7 +35,7 @@ from appliance.execution.stops import CANCELLED, code_of
 from appliance.execution.telemetry import CallLog
 from appliance.execution.templates import render, texts_of
 from appliance.execution.tool_breaker import left_alone
-from appliance.execution.toolbox import Toolbox, is_ledger_tool, is_outside_tool, unknown_tool
+from appliance.execution.toolbox.toolbox import Toolbox, is_ledger_tool, is_outside_tool, unknown_tool
 from appliance.execution.tools.ask import Ask
 from appliance.execution.untold import DELIVERY, untold
 from appliance.store import audit, deliveries

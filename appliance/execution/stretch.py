@@ -19,12 +19,12 @@ from appliance.contracts.interrupt import Interrupt
 from appliance.contracts.plan import Action, ActionState
 from appliance.contracts.ports import Wording
 from appliance.contracts.turn import Turn
+from appliance.execution.approval.lapsed import without_lapsed
 from appliance.execution.journal import Page
-from appliance.execution.lapsed import without_lapsed
 from appliance.execution.standing import Begun, Reached, RunOutcome, Together, Unsure, Way, has_ended, outcome_of
 from appliance.execution.step_ends import StepEnds
 from appliance.execution.step_starts import StepStarts
-from appliance.execution.toolbox import Toolbox, is_outside_tool
+from appliance.execution.toolbox.toolbox import Toolbox, is_outside_tool
 from appliance.store import actions, effects
 from appliance.store.step_names import named_in
 

@@ -17,7 +17,7 @@ from appliance.execution.calls import call_of
 from appliance.execution.journal import Journal, Page
 from appliance.execution.results import TIMEOUT, stored, success
 from appliance.execution.settling import Settling, believed
-from appliance.execution.toolbox import Toolbox, is_verifiable, record_of
+from appliance.execution.toolbox.toolbox import Toolbox, is_verifiable, record_of
 from appliance.store import actions, audit, effects, turns
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Plan, Step
 from appliance.contracts.tag import Tag
 from appliance.planning.answers import say
-from appliance.planning.playbook_filler import Filler, Occasion
-from appliance.planning.playbook_steps import ASSET
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbook_filler import Filler, Occasion
+from appliance.planning.playbooks.playbook_steps import ASSET
+from appliance.planning.playbooks.playbooks import Playbooks
 from appliance.planning.tongue import Tongue
 
 _CONFIDENCE = 0.9  # of an episode that only says what the gateway reported

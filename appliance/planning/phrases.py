@@ -16,9 +16,9 @@ from appliance.contracts.plan import Intent
 from appliance.contracts.plant import Plant
 from appliance.contracts.speech import Grammar
 from appliance.foundation.canonical import canonical_json
-from appliance.planning.asked_for import AskedFor, asked_for
 from appliance.planning.phrase_file import TAG_LISTS, PhraseFile, load_phrase_file
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.asked_for import AskedFor, asked_for
+from appliance.planning.playbooks.playbooks import Playbooks
 from appliance.planning.vocabulary import Vocabulary, canonical
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from appliance.contracts.plan import Intent, Plan
 from appliance.contracts.plant import Plant
 from appliance.contracts.principal import NOBODY, AccessLevel
 from appliance.planning import alarm_plan, answers, flood_plan
-from appliance.planning.asked_for import RUN
 from appliance.planning.estimate import estimate_s
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbook_steps import RunPlaybook, WriteTag, names_in, texts_of, tool_of
-from appliance.planning.playbooks import Playbooks
-from appliance.planning.procedure_book import ProcedureBook
+from appliance.planning.playbooks.asked_for import RUN
+from appliance.planning.playbooks.playbook_steps import RunPlaybook, WriteTag, names_in, texts_of, tool_of
+from appliance.planning.playbooks.playbooks import Playbooks
+from appliance.planning.playbooks.procedure_book import ProcedureBook
 from appliance.planning.replies import REPLIES
 from appliance.planning.tongue import Tongue
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from appliance.contracts.errors import Refused
-from appliance.execution.settings import ApprovalSettings
+from appliance.execution.approval.settings import ApprovalSettings
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
 from drivers.modbus.bus import ModbusBus

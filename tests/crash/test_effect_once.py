@@ -27,7 +27,7 @@ from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn
 from appliance.delivery.dispatcher import Dispatcher
 from appliance.execution.runner import Runner
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.create_work_order import CreateWorkOrder
 from appliance.execution.tools.say import Say
 from appliance.foundation.id_source import SystemIds

@@ -14,9 +14,9 @@ from appliance.contracts.model import ModelReply, ModelRequest
 from appliance.contracts.plan import Action, ActionState, Plan
 from appliance.contracts.principal import AccessLevel
 from appliance.foundation.system_clock import SystemClock
-from appliance.planning.model_planner import ModelPlanner
+from appliance.planning.model.model_planner import ModelPlanner
+from appliance.planning.model.tool_choice import NEVER_OFFERED
 from appliance.planning.plan_check import check
-from appliance.planning.tool_choice import NEVER_OFFERED
 from drivers.models.chain import ModelChain
 from drivers.models.settings import ModelSettings
 from tests.support.model_server import CONTEXT_TOKENS, model_server

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from appliance.contracts.approval import Decision, Rule
 from appliance.contracts.principal import AccessLevel, Identification, Principal
 from appliance.contracts.tool import ToolContract
-from appliance.execution.rulebook import Case, Rulebook
-from appliance.execution.settings import ApprovalRules, ApprovalSettings, CallRule, WriteRule
+from appliance.execution.approval.rulebook import Case, Rulebook
+from appliance.execution.approval.settings import ApprovalRules, ApprovalSettings, CallRule, WriteRule
 from appliance.settings_rules import _contracts
 from tests.support.clock import ManualClock
 from tests.support.planning import shipped_plant

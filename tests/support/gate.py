@@ -18,10 +18,10 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus
 from appliance.contracts.principal import PRINCIPAL, UNATTENDED, AccessLevel, Identification, Principal
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
-from appliance.execution.approvals import Approvals
+from appliance.execution.approval.approvals import Approvals
+from appliance.execution.approval.settings import ApprovalRules, ApprovalSettings, WriteRule
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.settings import ApprovalRules, ApprovalSettings, WriteRule
-from appliance.execution.toolbox import AnyTool, Toolbox
+from appliance.execution.toolbox.toolbox import AnyTool, Toolbox
 from appliance.execution.tools.ask import Ask
 from appliance.execution.tools.create_work_order import CreateWorkOrder
 from appliance.execution.tools.read_tags import ReadTags

@@ -28,10 +28,10 @@ from appliance.contracts.operation import OperationLane
 from appliance.contracts.plant import Plant
 from appliance.contracts.speech import Utterance
 from appliance.coordination.availability import Availability
-from appliance.execution.escalation import Escalation
-from appliance.execution.settings import ApprovalSettings
+from appliance.execution.approval.settings import ApprovalSettings
 from appliance.execution.spill import Spill
-from appliance.execution.warden import Warden
+from appliance.execution.tickets.escalation import Escalation
+from appliance.execution.workers.warden import Warden
 from appliance.foundation.supervisor import Degraded
 from appliance.intake.console_door import ConsoleDoor
 from appliance.intake.voice_door import VoiceDoor
@@ -40,7 +40,7 @@ from appliance.memory.procedural import ProcedureRepository
 from appliance.memory.settings import MemorySettings
 from appliance.planning.interjections import Interjections
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbooks import Playbooks
 from appliance.session.lease_keeper import LeaseKeeper
 from appliance.session.questions import Questions
 from appliance.session.settings import SessionSettings

@@ -8,7 +8,7 @@ from typing import Any
 
 from appliance.contracts.plant import Plant
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbooks import Playbooks
 from appliance.settings_yaml import read_document
 
 CONFIG = Path(__file__).parents[2] / "config"

@@ -24,9 +24,9 @@ from appliance.execution import tools as tool_files
 from appliance.foundation.supervisor import Degraded
 from appliance.memory.memory import Memory
 from appliance.memory.settings import MemorySettings
-from appliance.planning.context import Contexts
-from appliance.planning.frozen import FrozenKnowledge
-from appliance.planning.model_planner import ModelPlanner
+from appliance.planning.model.context import Contexts
+from appliance.planning.model.frozen import FrozenKnowledge
+from appliance.planning.model.model_planner import ModelPlanner
 from appliance.planning.phrases import Phrasebook
 from appliance.store import actions, admissions, deliveries, sessions, turns
 from drivers.models.tokens import TokenCounter

@@ -17,7 +17,7 @@ from appliance.contracts.tool import SlaContract, ToolCall
 from appliance.contracts.turn import Turn
 from appliance.execution.runner import Runner, RunOutcome
 from appliance.execution.spill import Spill
-from appliance.execution.toolbox import AnyTool, Toolbox
+from appliance.execution.toolbox.toolbox import AnyTool, Toolbox
 from appliance.execution.tools.ask import Ask
 from appliance.execution.tools.create_work_order import CreateWorkOrder
 from appliance.execution.tools.say import Say

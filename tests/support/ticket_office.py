@@ -15,9 +15,9 @@ from appliance.contracts.tool import (
     ToolResult,
 )
 from appliance.contracts.turn import Turn
-from appliance.execution.escalation import Escalation
-from appliance.execution.ticket_settings import TicketSettings
-from appliance.execution.ticket_watch import TicketWatch
+from appliance.execution.tickets.escalation import Escalation
+from appliance.execution.tickets.settings import TicketSettings
+from appliance.execution.tickets.ticket_watch import TicketWatch
 from appliance.execution.tools.write_tag import WriteTag
 from appliance.store import actions
 from tests.support.ledger import Bench

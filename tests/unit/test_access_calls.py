@@ -14,10 +14,10 @@ from appliance.access.settings import AccessSettings
 from appliance.contracts.plan import Step
 from appliance.contracts.principal import NOBODY, PRINCIPAL, AccessLevel, Principal
 from appliance.contracts.tool import ToolContract
-from appliance.execution.approvals import Approvals
+from appliance.execution.approval.approvals import Approvals
+from appliance.execution.approval.settings import ApprovalRules, ApprovalSettings, CallRule
 from appliance.execution.runner import Runner
-from appliance.execution.settings import ApprovalRules, ApprovalSettings, CallRule
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.ask import Ask
 from appliance.execution.tools.say import Say
 from tests.support.bus import TableBus

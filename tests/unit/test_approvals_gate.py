@@ -15,7 +15,7 @@ from appliance.contracts.operation import OperationLane
 from appliance.contracts.plan import Step
 from appliance.contracts.principal import NOBODY, UNATTENDED
 from appliance.contracts.turn import Turn
-from appliance.execution.asking import Questions
+from appliance.execution.approval.asking import Questions
 from appliance.store import approvals
 from tests.support.gate import FAN, SET_FAN, Gate, open_gate, other, plan_of, principal, rules, write_step
 from tests.support.plans import PLANT, phrasing

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.contracts.plan import Step
-from appliance.execution.toolbox import AnyTool
+from appliance.execution.toolbox.toolbox import AnyTool
 from appliance.execution.tools.notify import Notify, Receivers
 from appliance.execution.tools.update_work_order import UpdateWorkOrder
 from appliance.store import work_orders

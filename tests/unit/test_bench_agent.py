@@ -8,7 +8,7 @@ import pytest
 
 from appliance.contracts.plant import Plant
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbooks import Playbooks
 from bench.agent import BENCH
 from bench.agent_overhead import measure_overhead, note
 from bench.agent_planning import ASSETS, TAGS_EACH, measure_planning

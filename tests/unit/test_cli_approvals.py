@@ -13,7 +13,7 @@ import pytest
 from appliance.cli import exit_codes
 from appliance.console.api import LocalApi
 from appliance.contracts.errors import Refused
-from appliance.execution.approval_desk import ApprovalDesk
+from appliance.execution.approval.approval_desk import ApprovalDesk
 from tests.support.command_line import Run, command_line
 from tests.support.core import StandInCore
 from tests.support.gate import FAN, Gate, open_gate, plan_of, principal, rules, write_step

@@ -13,7 +13,7 @@ import pytest
 from appliance.cli import exit_codes
 from appliance.console.api import LocalApi
 from appliance.contracts.model import LanguageModel
-from appliance.planning.context_view import ContextView
+from appliance.planning.model.context_view import ContextView
 from drivers.models.tokens import TokenCounter
 from tests.support.command_line import Run, command_line
 from tests.support.core import StandInCore

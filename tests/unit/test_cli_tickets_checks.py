@@ -17,7 +17,7 @@ from appliance.console.api import LocalApi
 from appliance.contracts.delivery import Channel
 from appliance.contracts.principal import NOBODY
 from appliance.contracts.store import Transaction
-from appliance.execution.escalation import Escalation
+from appliance.execution.tickets.escalation import Escalation
 from appliance.later_rooms import LaterRooms
 from appliance.settings import load_settings
 from appliance.store import deliveries, scheduled_checks, tickets

@@ -13,11 +13,11 @@ import pytest
 
 from appliance.contracts.admission import Admission, Arrival
 from appliance.contracts.principal import Identification, Principal
-from appliance.execution.settings import ApprovalSettings
+from appliance.execution.approval.settings import ApprovalSettings
 from appliance.intake.console_door import TYPIST
 from appliance.intake.schedule_door import ScheduleDoor
 from appliance.memory.sentence_encoder import SentenceEncoder
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbooks import Playbooks
 from appliance.store import admissions, scheduled_checks
 from tests.support.gate import FAN, SET_FAN, rules
 from tests.support.hall import Hall, open_hall

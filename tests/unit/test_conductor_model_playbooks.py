@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.admission import Outcome
-from appliance.execution.settings import ApprovalRules, ApprovalSettings, CallRule
-from appliance.planning.playbooks import Playbooks
+from appliance.execution.approval.settings import ApprovalRules, ApprovalSettings, CallRule
+from appliance.planning.playbooks.playbooks import Playbooks
 from tests.support.hall import open_hall
 from tests.support.scripted_model import ScriptedModel, plan_of, step
 

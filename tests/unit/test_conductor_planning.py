@@ -16,7 +16,7 @@ from appliance.contracts.hold import HoldSource
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.plan import Plan, Step
 from appliance.contracts.planning import Asked, PlanMaker
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.planning.on_hold import without_held
 from appliance.planning.plan_check import MOST_STEPS, check
 from appliance.session.settings import SessionSettings

@@ -19,7 +19,7 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.principal import NOBODY, AccessLevel, Identification
 from appliance.contracts.tool import SchemaContract, SecurityContract, SlaContract, TelemetryContract, ToolContract
 from appliance.contracts.turn import Turn
-from appliance.execution.consent import CONSENT_S
+from appliance.execution.approval.consent import CONSENT_S
 from appliance.execution.fields import Fields
 from appliance.store import admissions
 from tests.support.gate import FAN, SET_FAN, Gate, open_gate, plan_of, principal, rules, write_step

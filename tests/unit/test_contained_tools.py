@@ -15,11 +15,11 @@ from appliance.contracts.errors import Corrupt, FloorhandError, Malformed, Owned
 from appliance.contracts.plan import Step
 from appliance.contracts.third_party import ToolPorts
 from appliance.contracts.tool import AccessLevel, SchemaContract, TelemetryContract, ToolContract
-from appliance.execution.contained_tool import ContainedTool
-from appliance.execution.contract_check import faults_of
-from appliance.execution.third_party import ThirdParty, build_toolbox
-from appliance.execution.toolbox import Toolbox
-from appliance.execution.warden import Warden
+from appliance.execution.toolbox.contained_tool import ContainedTool
+from appliance.execution.toolbox.contract_check import faults_of
+from appliance.execution.toolbox.third_party import ThirdParty, build_toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
+from appliance.execution.workers.warden import Warden
 from appliance.foundation.supervisor import Degraded
 from tests.support.bus import TableBus
 from tests.support.clock import ManualClock

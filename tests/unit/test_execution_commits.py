@@ -18,7 +18,7 @@ from appliance.contracts.store import Transaction
 from appliance.contracts.tool import ToolCall
 from appliance.contracts.turn import Turn
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.create_work_order import CreateWorkOrder
 from appliance.execution.tools.say import Say
 from appliance.store import effects

@@ -18,7 +18,7 @@ from appliance.contracts.tool import SlaContract, ToolCall
 from appliance.contracts.turn import Turn
 from appliance.execution.runner import Runner, RunOutcome
 from appliance.execution.settling import PATIENCE_S, verify_waits
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.say import Say
 from appliance.store import effects
 from tests.support.effect_file import MarkFile, lines

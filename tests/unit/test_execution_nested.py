@@ -16,7 +16,7 @@ from appliance.contracts.plan import Step
 from appliance.contracts.principal import PRINCIPAL, AccessLevel, Identification, Principal
 from appliance.contracts.tool import SecurityContract, SlaContract, ToolCall, ToolCaller, ToolResult
 from appliance.execution.calls import call_of
-from appliance.execution.nested_calls import run_composed
+from appliance.execution.toolbox.nested_calls import run_composed
 from tests.support.effect_file import Look
 from tests.support.gate import Gate, open_gate, principal, rules
 from tests.support.stopping import FINISHED, STOPPED, Yard, open_yard

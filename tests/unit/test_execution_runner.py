@@ -19,7 +19,7 @@ from appliance.contracts.errors import Malformed, OwnedElsewhere, Refused, Unava
 from appliance.contracts.plan import Step
 from appliance.contracts.turn import Turn
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.toolbox import AnyTool, Toolbox
+from appliance.execution.toolbox.toolbox import AnyTool, Toolbox
 from appliance.execution.tools.ask import Ask
 from appliance.execution.tools.say import Say
 from appliance.store import actions, confirmations, owners

@@ -18,7 +18,7 @@ from appliance.contracts.plan import Step
 from appliance.contracts.tool import SlaContract, ToolCall
 from appliance.execution.calling import MOST_GIVEN_UP, Calls
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.say import Say
 from appliance.execution.turn_signal import TurnSignal
 from appliance.store import interrupts

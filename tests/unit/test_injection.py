@@ -30,12 +30,12 @@ from appliance.execution.tools.search_memory import SearchMemory
 from appliance.foundation.supervisor import Degraded
 from appliance.memory.memory import Memory
 from appliance.memory.settings import MemorySettings
-from appliance.planning.context import Contexts
-from appliance.planning.frozen import FrozenKnowledge
-from appliance.planning.model_planner import ModelPlanner
+from appliance.planning.model.context import Contexts
+from appliance.planning.model.frozen import FrozenKnowledge
+from appliance.planning.model.model_planner import ModelPlanner
+from appliance.planning.model.tool_choice import NEVER_OFFERED
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.plan_check import check
-from appliance.planning.tool_choice import NEVER_OFFERED
 from appliance.store import confirmations, sessions
 from tests.support.gate import Gate, open_gate, principal
 from tests.support.injections import ATTEMPTS, FAN, LABEL, SEEN, LoudBus, Obedient, labelled_plant

@@ -17,7 +17,7 @@ import pytest
 from appliance.contracts.admission import Admission
 from appliance.contracts.memory import MemoryDraft, Tier
 from appliance.contracts.principal import AccessLevel, Principal
-from appliance.planning.tool_choice import NEVER_OFFERED
+from appliance.planning.model.tool_choice import NEVER_OFFERED
 from drivers.mqtt.topic_map import TopicMap
 from drivers.mqtt.topics import IncomingMessage
 from tests.support.alarms import acknowledge_all

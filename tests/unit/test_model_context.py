@@ -14,9 +14,9 @@ from pydantic import BaseModel, Field
 from appliance.contracts.memory import MemoryDraft, Tier
 from appliance.contracts.principal import AccessLevel
 from appliance.contracts.tool import SchemaContract
-from appliance.planning.compaction import Block, fit
-from appliance.planning.frozen import FrozenKnowledge
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.model.compaction import Block, fit
+from appliance.planning.model.frozen import FrozenKnowledge
+from appliance.planning.playbooks.playbooks import Playbooks
 from tests.support.planning import CONFIG, large_plant
 from tests.support.scripted_model import PlanningRoom, open_planning, plan_of, step
 

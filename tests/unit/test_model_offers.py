@@ -12,7 +12,7 @@ import pytest
 from appliance.contracts.model import ContextOverflow, Message, ModelRequest
 from appliance.contracts.tool import AccessLevel, SchemaContract, SecurityContract, ToolContract
 from appliance.execution.fields import Fields
-from appliance.planning.tool_choice import choose
+from appliance.planning.model.tool_choice import choose
 from tests.support.scripted_model import ScriptedModel, open_planning, plan_of, shipped_contracts, step
 from tests.unit.test_model_planner import offered
 

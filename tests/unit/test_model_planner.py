@@ -12,8 +12,8 @@ from appliance.contracts.model import ContextOverflow, ModelRequest, ModelsAway
 from appliance.contracts.plan import Action, ActionState
 from appliance.contracts.planning import Asked, PlanMaker
 from appliance.contracts.principal import AccessLevel
-from appliance.planning.model_planner import MOST_ROUNDS, ModelPlanner
-from appliance.planning.tool_choice import NEVER_OFFERED, choose
+from appliance.planning.model.model_planner import MOST_ROUNDS, ModelPlanner
+from appliance.planning.model.tool_choice import NEVER_OFFERED, choose
 from tests.support.scripted_model import PlanningRoom, open_planning, plan_of, shipped_contracts, step
 
 READ = step("a", "read_tags", keys=["motor_3.temperature"])

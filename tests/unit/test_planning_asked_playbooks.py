@@ -16,9 +16,9 @@ from appliance.planning.phrases import Phrasebook
 from appliance.planning.plan_check import check
 from appliance.planning.planner import Planner
 from appliance.planning.planners import NotUnderstood, PhrasePlanner, Planners
-from appliance.planning.playbook_steps import RESULTS
-from appliance.planning.playbooks import Playbooks
-from appliance.planning.procedure_book import ProcedureBook
+from appliance.planning.playbooks.playbook_steps import RESULTS
+from appliance.planning.playbooks.playbooks import Playbooks
+from appliance.planning.playbooks.procedure_book import ProcedureBook
 from tests.support.planning import CONFIG, PHRASES, shipped_phrasebook, shipped_plant, shipped_playbooks
 from tests.support.tool_contracts import CONTRACTS
 

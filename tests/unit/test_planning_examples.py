@@ -17,10 +17,10 @@ from appliance.contracts.errors import ConfigError, Refused
 from appliance.contracts.plan import Intent, Plan
 from appliance.contracts.planning import Asked
 from appliance.contracts.principal import AccessLevel, Identification, Principal
-from appliance.execution.approvals import Approvals
-from appliance.execution.settings import ApprovalSettings
+from appliance.execution.approval.approvals import Approvals
+from appliance.execution.approval.settings import ApprovalSettings
 from appliance.execution.shipped import shipped_tools
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.memory.sentence_encoder import SentenceEncoder
 from appliance.planning.examples import ExamplePlanner, Router
 from appliance.planning.name_masks import NameMasks

@@ -14,8 +14,8 @@ from appliance.execution.templates import render
 from appliance.planning.answers import _ANSWERS
 from appliance.planning.intents import INTENTS
 from appliance.planning.planner import Planner
-from appliance.planning.playbook_steps import RESULTS
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbook_steps import RESULTS
+from appliance.planning.playbooks.playbooks import Playbooks
 from tests.support.planning import shipped_phrasebook, shipped_plant, shipped_playbooks
 from tests.support.tool_contracts import CONTRACTS
 

@@ -10,8 +10,8 @@ import pytest
 
 from appliance.contracts.errors import ConfigError
 from appliance.memory.seed import load_incidents
-from appliance.planning.playbook_steps import sentence_count
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbook_steps import sentence_count
+from appliance.planning.playbooks.playbooks import Playbooks
 from tests.support.planning import CONFIG, shipped_plant, shipped_playbooks
 
 SHIPPED = ("controller-unreachable", "low-pressure", "over-temperature", "overcurrent")

@@ -15,8 +15,8 @@ from appliance.contracts.principal import AccessLevel
 from appliance.contracts.tool import SchemaContract
 from appliance.execution.fields import Fields
 from appliance.planning.plan_check import check
-from appliance.planning.playbooks import Playbooks
-from appliance.planning.procedure_book import ProcedureBook
+from appliance.planning.playbooks.playbooks import Playbooks
+from appliance.planning.playbooks.procedure_book import ProcedureBook
 from tests.support.hall import open_hall
 from tests.support.planning import shipped_phrasebook, shipped_plant
 from tests.support.scripted_model import shipped_contracts

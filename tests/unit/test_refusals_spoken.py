@@ -19,7 +19,7 @@ from appliance.execution.results import failure_of
 from appliance.execution.runner import Runner
 from appliance.execution.sentences import Sentences
 from appliance.execution.tool_breaker import left_alone
-from appliance.execution.toolbox import Toolbox, unknown_tool
+from appliance.execution.toolbox.toolbox import Toolbox, unknown_tool
 from appliance.planning.replies import REPLIES, placeholders
 from appliance.words import Words
 from drivers.alarms import states

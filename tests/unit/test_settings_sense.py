@@ -9,8 +9,8 @@ import pytest
 
 from appliance.contracts.errors import ConfigError
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbooks import Playbooks
-from appliance.planning.procedure_book import ProcedureBook
+from appliance.planning.playbooks.playbooks import Playbooks
+from appliance.planning.playbooks.procedure_book import ProcedureBook
 from appliance.settings_last_good import check_settings
 from appliance.settings_rules import shipped_tool_names, warnings_of
 from tests.support.planning import CONFIG, PHRASES, shipped_plant

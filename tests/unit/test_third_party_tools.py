@@ -14,10 +14,10 @@ import pytest
 from appliance.contracts.errors import Refused, ToolValidationError, Unavailable, Uncertain
 from appliance.contracts.third_party import ToolPorts
 from appliance.contracts.tool import AccessLevel, ToolCall, ToolContract
-from appliance.execution import third_party
-from appliance.execution.third_party import ThirdParty, build_toolbox, find_third_party
-from appliance.execution.toolbox import Toolbox
-from appliance.execution.warden import Warden
+from appliance.execution.toolbox import third_party
+from appliance.execution.toolbox.third_party import ThirdParty, build_toolbox, find_third_party
+from appliance.execution.toolbox.toolbox import Toolbox
+from appliance.execution.workers.warden import Warden
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
 from tests.support.bus import TableBus

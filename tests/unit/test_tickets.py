@@ -28,8 +28,8 @@ from appliance.contracts.tool import (
 from appliance.delivery.settings import WebhookSettings
 from appliance.execution.fields import Fields
 from appliance.execution.runner import Runner
-from appliance.execution.ticket_settings import TicketSettings
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.tickets.settings import TicketSettings
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.notify import Notify
 from appliance.execution.tools.say import Say
 from appliance.execution.tools.write_tag import WriteTag

@@ -24,13 +24,13 @@ from appliance.contracts.tool import (
     ToolContract,
 )
 from appliance.execution import shipped
-from appliance.execution.contract_check import faults_of
-from appliance.execution.dependency_order import in_dependency_order
 from appliance.execution.fields import Fields
-from appliance.execution.process_tool import in_own_process
 from appliance.execution.shipped import shipped_tools
-from appliance.execution.toolbox import Toolbox, bound_s
-from appliance.execution.warden import Warden
+from appliance.execution.toolbox.contract_check import faults_of
+from appliance.execution.toolbox.dependency_order import in_dependency_order
+from appliance.execution.toolbox.toolbox import Toolbox, bound_s
+from appliance.execution.workers.process_tool import in_own_process
+from appliance.execution.workers.warden import Warden
 from appliance.planning.planner import Planner
 from tests.support.planning import shipped_phrasebook, shipped_plant, shipped_playbooks
 from tests.support.rough_tools import Rough

@@ -19,7 +19,7 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.tag import Tag
 from appliance.contracts.tool import ToolCall
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.read_plc_log import ReadPlcLog
 from appliance.execution.tools.read_tags import ReadTags
 from appliance.execution.tools.say import Say

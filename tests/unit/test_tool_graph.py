@@ -13,10 +13,10 @@ from pydantic import Field
 from appliance.contracts.errors import CycleDetected, ToolValidationError
 from appliance.contracts.tool import AccessLevel, SecurityContract, SlaContract, ToolContract
 from appliance.execution import shipped
-from appliance.execution.contract_check import faults_of
 from appliance.execution.fields import Fields
-from appliance.execution.schema_fit import misfits
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.contract_check import faults_of
+from appliance.execution.toolbox.schema_fit import misfits
+from appliance.execution.toolbox.toolbox import Toolbox
 from tests.unit.test_tool_contracts import CONTRACT, Arguments, Drive, Gear, Result, drive, schema
 
 TOOLS = Path(shipped.__file__).parent / "tools"

@@ -13,7 +13,7 @@ from appliance.contracts.alarm import AlarmAction, AlarmChange, AlarmEvent, Alar
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.plan import Step
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.acknowledge_alarm import AcknowledgeAlarm
 from appliance.execution.tools.create_work_order import CreateWorkOrder
 from appliance.execution.tools.list_alarms import ListAlarms

@@ -14,7 +14,7 @@ import pytest
 from appliance.contracts.plan import Step
 from appliance.contracts.turn import Turn
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.record_episode import RecordEpisode
 from appliance.execution.tools.say import Say
 from appliance.execution.tools.search_memory import SearchMemory

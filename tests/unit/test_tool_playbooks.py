@@ -12,10 +12,10 @@ import pytest
 
 from appliance.contracts.plan import Action, ActionState, Step
 from appliance.contracts.principal import PRINCIPAL, AccessLevel, Identification, Principal
-from appliance.execution.approvals import Approvals
+from appliance.execution.approval.approvals import Approvals
+from appliance.execution.approval.settings import ApprovalSettings
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.settings import ApprovalSettings
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools import run_playbook
 from appliance.execution.tools.ask import Ask
 from appliance.execution.tools.create_work_order import CreateWorkOrder
@@ -26,8 +26,8 @@ from appliance.execution.tools.run_playbook import RunPlaybook
 from appliance.execution.tools.say import Say
 from appliance.execution.tools.write_tag import WriteTag
 from appliance.planning.phrases import Phrasebook
-from appliance.planning.playbooks import Playbooks
-from appliance.planning.procedure_book import ProcedureBook
+from appliance.planning.playbooks.playbooks import Playbooks
+from appliance.planning.playbooks.procedure_book import ProcedureBook
 from appliance.store import actions
 from tests.support.bus import TableBus
 from tests.support.ledger import Bench, open_bench

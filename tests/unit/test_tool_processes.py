@@ -21,12 +21,12 @@ from appliance.contracts.errors import Refused, Unavailable, Uncertain
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.plan import Step
 from appliance.contracts.tool import EffectDisposition, SlaContract, Tool, ToolCall
-from appliance.execution.process_tool import ProcessTool, VerifiableProcessTool, in_own_process
 from appliance.execution.runner import Runner, RunOutcome
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.turn_signal import TurnSignal
-from appliance.execution.warden import Warden
-from appliance.execution.warden_words import line_of
+from appliance.execution.workers.process_tool import ProcessTool, VerifiableProcessTool, in_own_process
+from appliance.execution.workers.warden import Warden
+from appliance.execution.workers.warden_words import line_of
 from appliance.store import interrupts
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn, phrasing
@@ -192,7 +192,7 @@ async def test_with_its_warden_a_call_is_lost_and_the_next_one_gets_a_new_warden
 
 
 async def test_a_warden_that_hangs_is_replaced(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("appliance.execution.warden.GRACE_S", 0.2)
+    monkeypatch.setattr("appliance.execution.workers.warden.GRACE_S", 0.2)
     await yard.call("answer")
     hung = yard.warden.pid
     assert hung is not None

@@ -18,10 +18,10 @@ from appliance.console.api import LocalApi
 from appliance.contracts.errors import Refused, Unavailable
 from appliance.contracts.reading import Quality, Reading
 from appliance.contracts.tool import AccessLevel, SlaContract, ToolCall, ToolContract
-from appliance.execution.stress import Stress, summary
-from appliance.execution.third_party import ThirdParty
-from appliance.execution.tool_desk import ToolDesk
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.stress import Stress, summary
+from appliance.execution.toolbox.third_party import ThirdParty
+from appliance.execution.toolbox.tool_desk import ToolDesk
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.list_alarms import ListAlarms
 from appliance.execution.tools.read_tags import ReadTags
 from appliance.execution.tools.record_episode import RecordEpisode

@@ -11,7 +11,7 @@ import pytest
 from appliance.contracts.errors import Refused
 from appliance.contracts.history import Point, Track
 from appliance.contracts.tool import ToolCall
-from appliance.execution.toolbox import Toolbox
+from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.trend_of_tag import TrendOfTag
 from appliance.execution.trend import Course, trend_of
 from tests.support.planning import shipped_phrasebook, shipped_plant

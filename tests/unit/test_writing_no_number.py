@@ -12,10 +12,10 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.named_value import number_of
 from appliance.contracts.plant import Plant
 from appliance.contracts.tag import Tag
-from appliance.execution import writes
+from appliance.execution.approval import writes
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
-from appliance.planning.playbooks import Playbooks
+from appliance.planning.playbooks.playbooks import Playbooks
 from tests.support.gate import open_gate, principal, write_step
 from tests.support.hall import open_hall
 from tests.support.planning import PHRASES, phrasebook_for, shipped_plant, shipped_playbooks

@@ -36,7 +36,7 @@ _MOST_CODES = 100  # open at the same time; each turn that waits has one questio
 class Arguments(Fields):
     """``requires_keyword``: a bare yes is not enough, because the answer lets the machine be changed.
 
-    ``approves``, ``digest``, ``needs_code``, ``level`` and ``basis`` bind the yes to one step (``execution/consent``); only our
+    ``approves``, ``digest``, ``needs_code``, ``level`` and ``basis`` bind the yes to one step (``approval/consent``); only our
     own code gives them.
     """
 

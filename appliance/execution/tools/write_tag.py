@@ -1,6 +1,6 @@
 """``write_tag``: sets one value in the machine, and can find out later whether it did.
 
-What has to be so before it may is the matter of ``execution/approvals``: limits, level, interlocks, a person's yes.
+What has to be so before it may is the matter of ``execution/approval/approvals``: limits, level, interlocks, a person's yes.
 """
 
 from __future__ import annotations
