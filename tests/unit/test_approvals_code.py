@@ -85,6 +85,14 @@ async def test_a_code_answers_its_own_question_and_no_other(gate: Gate) -> None:
     assert (await gate.bench.one("SELECT count(*) AS n FROM work_order"))["n"] == 1
 
 
+@pytest.mark.req("X5", "V3")
+async def test_no_code_holds_a_zero_which_is_heard_as_a_two(gate: Gate) -> None:
+    for lane in range(12):
+        await gate.ask(SET_FAN, principal("critical"), lane=f"console:{lane}")
+    codes = [row["code"] for row in await gate.bench.rows("SELECT code FROM confirmation")]
+    assert len(codes) == 12 and not any("0" in code for code in codes)
+
+
 @pytest.mark.req("X5")
 async def test_no_two_open_questions_have_the_same_code(gate: Gate) -> None:
     for lane in ("console:a", "console:b", "console:c"):

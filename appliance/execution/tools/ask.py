@@ -104,7 +104,7 @@ class Ask:
         taken = confirmations.codes_in_use(tx)
         if len(taken) >= _MOST_CODES:
             raise Refused("too many questions that need a code are open", open=len(taken)).worded("too_many_codes")
-        while (code := self._ids.digits(CODE_DIGITS)) in taken:
+        while (code := self._ids.digits(CODE_DIGITS)) in taken or "0" in code:  # a spoken "zero" may be heard as "two"
             pass
         return code
 

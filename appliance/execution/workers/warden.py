@@ -114,7 +114,8 @@ class Warden:
             self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "appliance.execution.workers.warden_process", str(its.fileno()),
-                str(self._scratch.absolute()), *sorted(self._modules), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+                str(self._scratch.absolute()), *sorted(self._modules),
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
                 pass_fds=[its.fileno()], env=_environment(),
             )  # fmt: skip
             reader, writer = await asyncio.open_connection(sock=ours, limit=_LONGEST_LINE_BYTES)
