@@ -41,8 +41,8 @@ def url_faults(url: str, *, allow_plain: bool, allowed: Collection[str] = (), pa
         parts = urlsplit(url)
         host = parts.hostname or ""
         _ = parts.port
-    except ValueError as error:
-        return [f"url: {error}"]
+    except ValueError:  # whose message would quote the address, and a key may be part of it
+        return ["url cannot be read as an address"]
     faults = []
     if parts.scheme not in ("https", "http") or not host:
         faults.append(f"url must look like https://HOST[:PORT]{path}")

@@ -120,3 +120,11 @@ def test_a_price_counts_what_was_read_before_apart() -> None:
     assert price.cost(1_000_000, 500_000, 400_000) == pytest.approx(2.0 + 4.0)
     cheaper = price.model_copy(update={"tokens_cached_per_million": 0.5})
     assert cheaper.cost(1_000_000, 0, 400_000) == pytest.approx(1.2 + 0.2)
+
+
+@pytest.mark.req("X4")
+def test_an_address_that_cannot_be_read_is_not_quoted_since_a_key_may_be_part_of_it(folder: Path) -> None:
+    add(folder, "  - {name: m, url: 'https://secret-7f\u2100@m.example/v1'}\n")
+    with pytest.raises(ConfigFaults) as caught:
+        load_settings(folder, {})
+    assert "url cannot be read as an address" in caught.value.message and "secret-7f" not in caught.value.message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from appliance.contracts.tag import DataType, Tag
 from appliance.foundation.untrusted import unmarked
@@ -46,11 +46,6 @@ def tags_about(said: str, tongue: Tongue) -> list[Tag]:
         if machine[tag.asset] or (quantity and not machines_named):
             ranked.append((-(machine[tag.asset] + quantity), position, tag))
     return [tag for _, _, tag in sorted(ranked, key=lambda each: each[:2])][:MOST_NAMED]
-
-
-def keys_of(tags: Iterable[Tag]) -> Sequence[str]:
-    """Return their keys, each once."""
-    return list(dict.fromkeys(tag.key for tag in tags))
 
 
 def _form(said: str, tongue: Tongue) -> str:
