@@ -32,6 +32,7 @@ RESULT = Path("build/soak/soak.json")
 _QUIET_WITHIN_S = 120.0
 _RSS_MOST_MB = 400.0  # a core with all its rooms takes 235 MB under this load
 _WAL_LIMIT_MB = 24.0  # 16 MiB is its bound; a burst may pass that until the next commit
+_FD_SLOPE_SHORT_LIMIT = 120.0  # in a run of short lives: two connections within four seconds are thirty a minute
 _FD_SLOPE_LIMIT = 4.0  # descriptors a minute: a leak of one a turn would be hundreds; connections that come and go are one
 # The broker is not killed: mosquitto writes down what it acknowledged a message or two later, and nobody could tell its loss
 # from the core's.
@@ -226,11 +227,12 @@ def verdict(soak: Soak, findings: Findings, pace: Pace) -> tuple[dict[str, Any],
     rss_mb = max((sample.rss_mb for sample in samples), default=0.0)
     wal_mb = max((sample.wal_mb for sample in samples), default=0.0)
     slowest_s = max(life.ready_s for life in lives)
+    fds_most = _FD_SLOPE_SHORT_LIMIT if pace.rss_limit_mb is None else _FD_SLOPE_LIMIT
     faults = [*findings.lost, *findings.doubled, *findings.wrong, *soak.wrong, *soak.console.doubled]
     limits = (
         (rss_mb > _RSS_MOST_MB, f"the core took {rss_mb} MB of memory"),
         (rss is not None and pace.rss_limit_mb is not None and rss > pace.rss_limit_mb, f"memory grows by {rss} MB a minute"),
-        (fds is not None and fds > _FD_SLOPE_LIMIT, f"descriptors grow by {fds} a minute"),
+        (fds is not None and fds > fds_most, f"descriptors grow by {fds} a minute"),
         (wal_mb > _WAL_LIMIT_MB, f"the write-ahead log was {wal_mb} MB long"),
         (slowest_s > pace.ready_within_s, f"READY took {slowest_s} s"),
         (any(status >= 500 for status in soak.console.refused), f"people were answered {soak.console.refused}"),
