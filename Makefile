@@ -30,11 +30,11 @@ demo: setup  ## Run the whole story unattended; ends with one JSON summary
 run: setup  ## Start the same site and stay: you type or speak
 	@$(RUN) -m demo --interactive $(ARGS)
 
-test: setup-test  ## Set up and run the tests (ARGS="-k name" picks some)
+test: setup-test  ## Set up and run the tests, two at a time (ARGS="-n 0 -k name" picks some, one at a time)
 	@$(RUN) -m pytest $(ARGS)
 
 test-model: setup-model  ## Try the planner with a real, small language model (fetches 130 MB once; minutes on one core)
-	@$(RUN) -m pytest -m model tests/model $(ARGS)
+	@$(RUN) -m pytest -m model -n 0 tests/model $(ARGS)
 
 check: setup-test  ## Format, lint, types, import directions, tests
 	$(RUN) -m ruff format --check .
