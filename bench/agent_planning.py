@@ -44,7 +44,7 @@ class PlanMaking:
 
     def __init__(self, core: DurableCore, plant: Plant, book: Phrasebook, playbooks: Playbooks) -> None:
         ports: dict[str, Any] = dict.fromkeys(inspect.signature(shipped_tools).parameters)  # their contracts are all that is used
-        toolbox = Toolbox(shipped_tools(**ports))
+        toolbox = Toolbox(shipped_tools(**ports | {"plant": plant}))
         self._book = book
         self._contracts = toolbox.contracts
         planner = Planner(book, playbooks, plant)
