@@ -70,8 +70,8 @@ def _url_faults(url: str) -> list[str]:
         parts = urlsplit(url)
         host = parts.hostname or ""
         _ = parts.port
-    except ValueError as error:
-        return [f"coordinator: {error}"]
+    except ValueError:  # whose message would quote the address, and a password may be part of it
+        return ["coordinator cannot be read as an address"]
     faults = []
     if parts.scheme not in ("https", "http") or not host:
         faults.append("coordinator must look like https://HOST[:PORT]")
