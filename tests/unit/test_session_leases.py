@@ -158,14 +158,16 @@ async def test_no_effect_begins_without_a_lease(bench: Bench) -> None:
 
 
 @pytest.mark.req("R3", "T6")
-async def test_a_step_of_a_turn_that_lost_its_lease_has_no_effect(hall: Hall) -> None:
+async def test_a_step_of_a_turn_that_lost_its_lease_has_no_effect(tmp_path: Path) -> None:
     write = Step("write", "write_report", {"title": "Fan", "asset": "motor_3", "lines": ["It was set."]})
-    turn = await given_turn(hall.bench, "u1", [write])
-    hall.bench.clock.advance(301)
-    outcome = await hall.rooms.runner.run(turn)
-    assert outcome.kind == "failed" and "has lost its lease of 300 s" in outcome.failure
-    assert await hall.bench.rows("SELECT 1 FROM effect") == []
-    await hall.rooms.turns.end(turn.id, TurnEvent.FAILED, turn.admission_id, Outcome.FAILED, reason=outcome.failure)
+    async with open_hall(tmp_path, is_open=False) as hall:  # else its conductor may take the admission before the turn is opened
+        turn = await given_turn(hall.bench, "u1", [write])
+        hall.bench.clock.advance(301)
+        outcome = await hall.rooms.runner.run(turn)
+        assert outcome.kind == "failed" and "has lost its lease of 300 s" in outcome.failure
+        assert await hall.bench.rows("SELECT 1 FROM effect") == []
+        await hall.rooms.turns.end(turn.id, TurnEvent.FAILED, turn.admission_id, Outcome.FAILED, reason=outcome.failure)
+        hall.open()
 
 
 @pytest.mark.req("R3")
