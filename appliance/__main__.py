@@ -96,6 +96,7 @@ def _coordinate(given: Mapping[str, Any]) -> int:
     from appliance.contracts.errors import ConfigError
     from appliance.coordinator.service import serve
     from appliance.coordinator.settings import CoordinatorSettings
+    from appliance.foundation.invalid_input import words_of
     from appliance.foundation.log import start_logging
 
     try:
@@ -103,9 +104,7 @@ def _coordinate(given: Mapping[str, Any]) -> int:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"])) or "options"
-        raise ConfigError(
-            first["msg"].removeprefix("Value error, "), file="floorhand coordinator", key=key, cure="See --help."
-        ) from error
+        raise ConfigError(words_of(first), file="floorhand coordinator", key=key, cure="See --help.") from error
 
     def ready(port: int) -> None:
         sys.stdout.write(json.dumps({"event": "ready", "host": settings.host, "port": port}) + "\n")

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.contracts.admission import PRIORITY_RESUME
+from appliance.contracts.delivery import PRIORITY_ANSWER
 from appliance.contracts.effect import Effect, EffectStatus
-from appliance.contracts.errors import Malformed
+from appliance.contracts.errors import Fault, Malformed
 from appliance.contracts.plant import Plant
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn
 from appliance.execution.journal import ANNOUNCED, GIVEN_UP
 from appliance.execution.sentences import Sentences
 from appliance.execution.work_meant import name_of
-from appliance.store import actions, deliveries, effects
+from appliance.foundation.supervisor import contained_call
+from appliance.store import actions, deliveries, effects, unreadable
 from appliance.words import Words
 
 
@@ -26,27 +28,43 @@ class AfterRestart:
     words: Words
     plant: Plant
 
-    def tell(self, tx: Transaction, resumed: int, suspended: Sequence[Turn], stopped: Sequence[Turn]) -> None:
-        """Say that work goes on (once, however many restarts it took), what was put aside, and what is unknown of what ended."""
+    def tell(
+        self, tx: Transaction, resumed: int, suspended: Sequence[Turn], stopped: Sequence[Turn], broken: Sequence[Fault] = ()
+    ) -> list[Fault]:
+        """Say that work goes on (once, however many restarts it took), that something is ``broken`` (once), what was put aside,
+        and what is unknown of what ended. Return the faults that kept words about single turns from being said."""
         own = self.words.language
+        unsaid: list[Fault] = []
         if resumed and not deliveries.is_waiting(tx, self.words.wording.reply("restarted", own)):
             self.words.saying("restarted", None, own, PRIORITY_RESUME)(tx)
+        for fault in broken[:1]:
+            self.words.saying("tool_failed", None, own, PRIORITY_ANSWER, why=self.words.why(fault, own))(tx)
         for turn in suspended:
             self.words.saying("put_aside", turn, turn.language, PRIORITY_RESUME, work=self._name(turn))(tx)
-            self._tell_effects(tx, turn, Sentences.effect_still_unknown)
+            unsaid += self._tell_effects(tx, turn, Sentences.effect_still_unknown)
         for turn in stopped:
-            self._tell_effects(tx, turn, Sentences.effect_stopped)
+            unsaid += self._tell_effects(tx, turn, Sentences.effect_stopped)
+        return unsaid
 
-    def _tell_effects(self, tx: Transaction, turn: Turn, say: Callable[[Sentences, str, Mapping[str, Any]], str]) -> None:
-        self.words.of_done(turn)(tx)
-        for effect in _unknown(tx, turn):
-            self.words.of_effect(tx, turn, effect, say)
+    def _tell_effects(self, tx: Transaction, turn: Turn, say: Callable[[Sentences, str, Mapping[str, Any]], str]) -> list[Fault]:
+        def tell() -> None:
+            self.words.of_done(turn)(tx)
+            for effect in _unknown(tx, turn):
+                self.words.of_effect(tx, turn, effect, say)
+
+        fault = unreadable.fault_of(tx, tell)
+        return [] if fault is None else [fault]  # what is unknown stays listed
 
     def _name(self, turn: Turn) -> str:
+        def name_in(language: str) -> str:
+            return contained_call(lambda: name_of(turn, self.plant, self.words.wording, language))
+
         try:
-            name = name_of(turn, self.plant, self.words.wording, turn.language)
+            name = name_in(turn.language)
         except Malformed:  # a language without phrases
-            name = name_of(turn, self.plant, self.words.wording, self.words.language)
+            name = name_in(self.words.language)
+        except Fault:  # what its context holds is no name
+            name = ""
         return name or turn.intent.replace("_", " ")
 
 

@@ -96,7 +96,7 @@ class AgentRooms:
             history=history,
             spill=spill,
             playbooks=ProcedureBook(playbooks, phrasebook, plant),
-            with_questions=lambda plan, asked: self.approvals.with_questions(plan, asked),
+            with_questions=lambda tx, plan, asked: self.approvals.with_questions(tx, plan, asked),
             write_level=rules.level_of,
         )
         self.found = found or ThirdParty()

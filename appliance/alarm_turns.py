@@ -117,14 +117,25 @@ class AlarmTurns:
         whole_s = round(age_s / 60) * 60 if age_s >= 120 else round(age_s)
         return {"active_for": {"value": whole_s, "unit": "s"}}
 
-    async def plan(self, turn: Turn) -> tuple[Plan, Also | None]:
+    def announcement(self, turn: Turn) -> str:
+        """Return the sentence that tells the alarm of a turn whose plan has not; empty for other turns, and for one whose alarm
+        the plant model does not have any more."""
+        if "alarm" not in turn.context:
+            return ""
+        try:
+            return self.planner.announcement(turn.context["alarm"], turn.language)
+        except Malformed:
+            return ""
+
+    async def plan(self, turn: Turn, rejected: int = 0) -> tuple[Plan, Also | None]:
         """Return the plan of an alarm's or a flood's turn, and what is to be written with it. It can be asked again.
+        ``rejected``: how many plans of this turn could not be used; see :meth:`Planner.plan_alarm`.
 
         Raises:
             Malformed: an alarm the plant model does not have, or a language without phrases.
         """
         if "flood" not in turn.context:
-            return self.planner.plan_alarm(turn.context["alarm"], turn.language), None
+            return self.planner.plan_alarm(turn.context["alarm"], turn.language, rejected), None
         flood_id = turn.context["flood"]["flood"]
         stock = await self.floods.take_stock(flood_id, FloodNews(turn.context["flood"]["news"]))
 

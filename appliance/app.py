@@ -154,6 +154,7 @@ class Appliance:
             wording=self.wording, delivered=delivered, progress=self.turn_watch.progress, stack=stack,
         )  # fmt: skip
         self.watches.clock.listeners.append(self.agent.later.schedule.notify)
+        self.watches.attention.doubts |= self.agent.doubts
         agent = self.agent.rooms
         self.runner, self.planner = agent.runner, agent.planner
         self.floods = Floods(ledger, clock, ids, settings.alarms, wake=self.queue.wake, first_out=first_out)
@@ -252,9 +253,8 @@ class Appliance:
             path=settings.socket,
             language=settings.language,
             languages=settings.languages,
-            ledger_acts=self.opened.standing,
-            history=self.sources.history,
-            **self.agent.acts(self.keys),
+            acts=self.agent.acts(self.keys, self.sources.history, self.hearing.teach),
+            refuses_talk=self.ledger.refuses_talk,
         )
 
     # running ------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Appliance:
         """Start every service, tell that we are ready, and end in order once ``stopping`` is set."""
         await self.sync.load()
         recovered = self.opened.recovered
-        await self.conductor.tell_recovered(len(recovered.resumed), recovered.suspended, recovered.stopped)
+        await self.conductor.tell_recovered(len(recovered.resumed), recovered.suspended, recovered.stopped, recovered.broken)
         await self.alarms.door.name_missing()
         self._notifier = notifier
         self.watches.holding.listeners.append(self._tell_manager)

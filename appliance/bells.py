@@ -6,7 +6,6 @@ not heard costs time only, since whoever begins a step looks there in the same t
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -17,6 +16,7 @@ from appliance.contracts.errors import Unavailable
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn
 from appliance.execution.turn_signal import TurnSignal
+from appliance.foundation.lookout import Lookout
 from appliance.store import admissions, interrupts
 
 log = logging.getLogger(__name__)
@@ -31,18 +31,18 @@ class Bells:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._led: dict[str, tuple[str, TurnSignal]] = {}
-        self._written = asyncio.Event()
+        self._lookout = Lookout(together_s=_COMMITS_TOGETHER_S)
 
     def notify(self) -> None:
         """Something was committed."""
-        self._written.set()
+        self._lookout.notify()
 
     @contextlib.contextmanager
     def of(self, turn: Turn) -> Iterator[TurnSignal]:
         """Give a turn its bell for as long as it is led."""
         signal = TurnSignal()
         self._led[turn.id] = turn.lane, signal
-        self._written.set()  # what it is rung for may be there already
+        self.notify()  # what it is rung for may be there already
         try:
             yield signal
         finally:
@@ -50,16 +50,12 @@ class Bells:
 
     async def run(self) -> None:
         """Ring for ever."""
-        while True:
-            await self._written.wait()
-            self._written.clear()
-            try:
-                await self.look()
-            except Unavailable as error:
-                log.warning("bells.ledger_unread", extra={"why": error.message})
-                self._written.set()
-                await asyncio.sleep(_ASK_AGAIN_S)
-            await asyncio.sleep(_COMMITS_TOGETHER_S)
+
+        def away(error: Unavailable) -> float:
+            log.warning("bells.ledger_unread", extra={"why": error.message})
+            return _ASK_AGAIN_S
+
+        await self._lookout.run(self.look, away=away)
 
     async def look(self) -> None:
         """Ring once for everything that is open."""

@@ -38,7 +38,7 @@ from appliance.contracts.admission import (
 )
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.effect import Confirmation
-from appliance.contracts.errors import FloorhandError, OwnedElsewhere, Refused, Unavailable
+from appliance.contracts.errors import Fault, FloorhandError, OwnedElsewhere, Refused, Unavailable
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.plan import Intent
 from appliance.contracts.planning import PlanGate, PlanMaker
@@ -54,13 +54,13 @@ from appliance.execution.turn_signal import TurnSignal
 from appliance.execution.urgency import urgency_of
 from appliance.failed_turns import FailedTurns
 from appliance.foundation.log import current_turn
-from appliance.foundation.supervisor import Faults
+from appliance.foundation.supervisor import Faults, contained
 from appliance.joining import Joining, heard
 from appliance.lanes import Lanes
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
 from appliance.session.questions import Questions
-from appliance.session.turns import Turns
+from appliance.session.turns import Turns, both
 from appliance.store import admissions, interrupts, stopping, turns
 from appliance.turn_planning import TurnPlanning
 from appliance.unanswered import LOOK_EVERY_S, Unanswered
@@ -116,7 +116,7 @@ class Conductor:
             rooms.ledger, rooms.turns, rooms.alarms, rooms.planners, rooms.gate, rooms.toolbox, rooms.availability, self._words
         )
         self._joining = Joining(rooms.ledger, rooms.turns, rooms.phrasebook, self._planning, self._words, rooms.clock)
-        self._failed = FailedTurns(rooms.ledger, rooms.turns, self._words, language, delivered)
+        self._failed = FailedTurns(rooms.ledger, rooms.turns, self._words, self._planning.untold, language, delivered)
         self._room_for = {False: asyncio.Semaphore(sessions), True: asyncio.Semaphore(_INTERJECTIONS_AT_ONCE)}
         self.bells = Bells(rooms.ledger)
         """Service; its ``notify`` is to be called after each commit of the ledger."""
@@ -150,6 +150,10 @@ class Conductor:
             await room_for.acquire()
             try:
                 admission, is_talk = await self._next(interjections)
+            except Fault as fault:
+                room_for.release()
+                await self._end_unread(fault)
+                continue
             except asyncio.CancelledError:
                 room_for.release()
                 raise
@@ -162,7 +166,10 @@ class Conductor:
         queue, alarms = self._rooms.queue, self._rooms.alarms
         while True:
             admission = await queue.next(self.lanes.closed, lambda: alarms.are_held, interjections=interjections)
-            is_talk = not interjections and await self._is_talk(admission)
+            try:
+                is_talk = not interjections and await contained(self._is_talk(admission))
+            except Fault:  # its own turn will meet the same, and end of it
+                is_talk = False
             if self.lanes.is_busy(admission.lane):  # an answer took the lane while the queue was looking
                 continue
             if is_talk and self.lanes.is_draining:
@@ -177,6 +184,16 @@ class Conductor:
             return not any(turns.to_turn(row).is_about_alarms for row in rows)
         return admission.kind is RequestKind.UTTERANCE
 
+    async def _end_unread(self, fault: Fault) -> None:
+        """End what waits and cannot be read. A fault that is no row's is raised: what is broken is the appliance."""
+        if "admission" not in fault.facts:
+            raise fault
+        self._rooms.faults.note(fault)
+        try:
+            await self._failed.end_unread(str(fault.facts["admission"]), fault)
+        except Unavailable:  # nothing could be written: it comes again
+            await asyncio.sleep(_ASK_LEDGER_AGAIN_S)
+
     async def _lead(self, admission: Admission, room_for: asyncio.Semaphore) -> None:
         """Lead an admission to its terminal record, whatever breaks on the way, and free its lane. A fault in the program costs
         the turn that met it: nothing of it is resumed.
@@ -185,11 +202,11 @@ class Conductor:
             OwnedElsewhere: another process took the ledger over; this one must end.
             FloorhandError: not even that it failed could be recorded: what is broken is no turn's.
         """
-        failure: FloorhandError | None = None
+        failures: list[FloorhandError] = []
         try:
             while True:
                 try:
-                    leading = self._go_on(admission) if failure is None else self._failed.end(admission, failure)
+                    leading = self._failed.end(admission, failures) if failures else self._go_on(admission)
                     await self._rooms.faults.contained(leading)
                     return
                 except OwnedElsewhere:
@@ -198,10 +215,10 @@ class Conductor:
                     log.warning("turn.waits_for_ledger", extra={"admission": admission.id, "why": away.message})
                     await asyncio.sleep(_ASK_LEDGER_AGAIN_S)
                 except FloorhandError as error:
-                    if failure is not None:
+                    if len(failures) > 1:
                         raise
                     log.error("turn.failed", extra={"admission": admission.id, "code": error.code, "why": error.message})
-                    failure = error
+                    failures.append(error)
         finally:
             room_for.release()
             await self.lanes.end(admission.id, admission.lane)
@@ -323,7 +340,7 @@ class Conductor:
 
     async def _after(self, outcome: RunOutcome, turn: Turn, admission: Admission, signal: TurnSignal) -> Turn | None:
         """Do what a run's end asks for; return the turn if it goes on."""
-        ending = self._rooms.turns.end
+        ending, untold = self._rooms.turns.end, self._planning.untold(turn)
         match outcome.kind:
             case "steered":
                 turn = await self._joining.take_up(turn, signal)
@@ -332,19 +349,21 @@ class Conductor:
             case "finished":
                 if (going_on := await self._planning.go_on(turn, signal)) is not None:
                     return await self._heed(going_on, admission, signal) if signal.is_rung else going_on
-                await ending(turn.id, TurnEvent.FINISHED, admission.id, Outcome.DONE)
+                await ending(turn.id, TurnEvent.FINISHED, admission.id, Outcome.DONE, also=untold)
             case "waiting":
-                await ending(turn.id, TurnEvent.ASKED, admission.id, Outcome.DONE)
+                await ending(turn.id, TurnEvent.ASKED, admission.id, Outcome.DONE, also=untold)
             case "failed":
-                await ending(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=outcome.failure)
+                await ending(turn.id, TurnEvent.FAILED, admission.id, Outcome.FAILED, reason=outcome.failure, also=untold)
             case "stopped":
                 await self._stop(turn, admission, outcome.cause or Cause.SYSTEM, outcome.reason)
+        self._delivered()
         return None
 
     async def _stop(self, turn: Turn, admission: Admission, cause: Cause, reason: str) -> Turn:
         """End a turn that was stopped. Who stopped it knows; what a watchdog of ours did is said."""
         urgency = urgency_of(turn.context, is_first=False)
-        also = None if cause is Cause.USER else self._words.saying("stopped_by_system", turn, turn.language, urgency)
+        stopped = self._words.saying("stopped_by_system", turn, turn.language, urgency)
+        also = None if cause is Cause.USER else both(self._planning.untold(turn), stopped)
         log.warning("turn.stopped", extra={"cause": str(cause), "why": reason})
         ended = await self._rooms.turns.stop(turn.id, admission.id, cause, reason, also=also)
         self._delivered()
@@ -366,12 +385,16 @@ class Conductor:
         return turn
 
     # what ends and begins beside the turns --------------------------------------------------------------------------
-    async def tell_recovered(self, resumed: int, suspended: Sequence[Turn], stopped: Sequence[Turn] = ()) -> None:
-        """Say, after a restart, that work goes on, and which work does not (R4)."""
+    async def tell_recovered(
+        self, resumed: int, suspended: Sequence[Turn], stopped: Sequence[Turn] = (), broken: Sequence[Fault] = ()
+    ) -> None:
+        """Say, after a restart, that work goes on, and which work does not (R4). What is ``broken`` is named in the status."""
         news = AfterRestart(self._words, self._rooms.planner.plant)
         try:
-            if resumed or suspended or stopped:
-                await self._rooms.ledger.transaction(lambda tx: news.tell(tx, resumed, suspended, stopped))
+            if resumed or suspended or stopped or broken:
+                unsaid = await self._rooms.ledger.transaction(lambda tx: news.tell(tx, resumed, suspended, stopped, broken))
+                for fault in (*broken, *unsaid):
+                    self._rooms.faults.note(fault)
                 self._delivered()
         except Unavailable as error:  # a full card: what goes on goes on without these words
             log.warning("recovery.not_said", extra={"why": error.message})

@@ -11,6 +11,8 @@ from appliance.access.keys import KeyRing
 from appliance.access.tokens import Tokens
 from appliance.agent_rooms import AgentRooms
 from appliance.alarm_rooms import AlarmRooms
+from appliance.console.acts import Acts
+from appliance.contracts.history import TagHistory
 from appliance.contracts.ports import Admitter, Wording
 from appliance.delivery.settings import WebhookEvent
 from appliance.delivery_rooms import DeliveryRooms
@@ -26,6 +28,8 @@ from appliance.later_rooms import LaterRooms
 from appliance.model_rooms import build_model
 from appliance.opening import Opened
 from appliance.planning.model.context_view import ContextView
+from appliance.playbook_desk import PlaybookDesk
+from appliance.settings_rules import shipped_contracts, shipped_tool_levels
 from drivers.models.tokens import TokenCounter
 
 
@@ -79,7 +83,7 @@ class ConfiguredAgent:
             history=sources.history,
             rules=self._rules,
             escalator=self.later.escalation,
-            spill=Spill(settings.data_dir / "spill", clock, degraded=opened.degraded),
+            spill=Spill(settings.data_dir / "spill", degraded=opened.degraded),
             model=self.model,
             warden=warden,
             degraded=opened.degraded,
@@ -94,6 +98,12 @@ class ConfiguredAgent:
         return {"examples": self.rooms.examples.run, "tickets": self.later.tickets.run}
 
     @property
+    def doubts(self) -> dict[str, Callable[[], bool]]:
+        """Degraded part -> whether that may be over by now. No model is asked only to find out: that would cost money."""
+        model = self.model
+        return {} if model is None else {"models": lambda: not model.is_known_away}
+
+    @property
     def facts(self) -> dict[str, Callable[[], Any]]:
         """What status shows of it."""
         return {
@@ -101,23 +111,36 @@ class ConfiguredAgent:
             "turn_faults": lambda: self.rooms.faults.count,
         }
 
-    def acts(self, keys: KeyRing) -> dict[str, Any]:
-        """Return what people may ask, by the name of the local API's parameter."""
+    def acts(self, keys: KeyRing, history: TagHistory, taught: Callable[[], Awaitable[None]]) -> Acts:
+        """Return what people may ask through the local API. ``taught`` tells the ears what can be said now."""
         settings, ledger, clock = self._opened.settings, self._opened.ledger, self._opened.clock
         language, access, rooms = settings.language, settings.access, self.rooms
         roles = dict(access.roles)
-        return {
-            "token_acts": Tokens(access, keys, ledger, clock, self._opened.ids),
-            "context_acts": ContextView(
+        playbooks = self._playbook_desk(taught)
+        return Acts(
+            ledger=self._opened.standing,
+            tokens=Tokens(access, keys, ledger, clock, self._opened.ids),
+            context=ContextView(
                 ledger,
                 rooms.contexts,
                 self.model,
                 lambda who: rooms.toolbox.visible_to(who.level),
                 TokenCounter().count,
                 language,
+                playbooks.not_taken_up,
             ),
-            "ticket_acts": self.later.tickets,
-            "check_acts": self.later.schedule,
-            "tool_acts": ToolDesk(rooms.toolbox, rooms.found, Stress(rooms.toolbox, clock, language)),
-            "approval_acts": ApprovalDesk(ledger, rooms.approvals, self._rules, clock, roles, access.console, language),
-        }
+            tickets=self.later.tickets,
+            checks=self.later.schedule,
+            tools=ToolDesk(rooms.toolbox, rooms.found, Stress(rooms.toolbox, clock, language)),
+            approvals=ApprovalDesk(ledger, rooms.approvals, self._rules, clock, roles, access.console, language),
+            history=history,
+            playbooks=playbooks,
+        )
+
+    def _playbook_desk(self, taught: Callable[[], Awaitable[None]]) -> PlaybookDesk:
+        opened = self._opened
+        return PlaybookDesk(
+            opened.procedures, opened.playbooks, opened.phrasebook, opened.playbook_files, plant=opened.settings.plant,
+            levels={**opened.third_party.levels, **shipped_tool_levels()}, contracts=shipped_contracts(),
+            degraded=opened.degraded, taught=taught,
+        )  # fmt: skip

@@ -23,6 +23,7 @@ from appliance.contracts.reading import Reading
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnState
 from appliance.execution.runner import Runner
+from appliance.foundation.sentence import joined
 from appliance.foundation.supervisor import Degraded
 from appliance.intake.console_door import ConsoleDoor
 from appliance.session.turns import Turns
@@ -152,7 +153,7 @@ class RunningCore:
             "state": turn.state if turn else None,
             "intent": turn.intent if turn else None,
             "failure": turn.failure if turn else "",
-            "replies": [f"{r['lead']} {r['text']}".strip() for r in said],
+            "replies": [joined(r["lead"], r["text"]) for r in said],
         }
 
     async def _until_over(self, asked: Admission, wait_s: float) -> tuple[Mapping[str, Any], Turn | None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from functools import partial
 
 from appliance.contracts.alarm import Alarm, AlarmState
@@ -21,10 +22,11 @@ from appliance.delivery.dispatcher import Dispatcher
 from appliance.delivery.last_words import LastWords, memo_file
 from appliance.delivery.ledger_failures import LedgerFailures
 from appliance.delivery.phrasing import Phrasing
-from appliance.delivery.settings import WebhookEvent
+from appliance.delivery.settings import WebhookEvent, WebhookSettings
 from appliance.delivery.webhooks import WebhookSender
 from appliance.execution.alarm_words import words_for
 from appliance.execution.tools.notify import Receivers
+from appliance.foundation.canonical import digest
 from appliance.foundation.supervisor import Degraded
 from appliance.ledger_standing import LedgerStanding
 from appliance.settings import Settings
@@ -61,6 +63,7 @@ class DeliveryRooms:
             self.takers_of(WebhookEvent.NOTICE),
             settings.notices.topic_prefix or f"floorhand/{settings.mqtt.client_id}/notices",
             origin,
+            where_notices_lead(settings.webhooks, settings.mqtt.host, settings.mqtt.port),
         )
 
     def takers_of(self, event: WebhookEvent) -> tuple[str, ...]:
@@ -81,6 +84,12 @@ class DeliveryRooms:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 await self.last_words.said.wait()
+
+
+def where_notices_lead(webhooks: Mapping[str, WebhookSettings], host: str, port: int) -> dict[str, str]:
+    """Return where each webhook leads, and by an empty name the broker, as digests: the key of a robot is in its URL."""
+    leads = {name: digest([webhook.url, webhook.format]) for name, webhook in webhooks.items()}
+    return leads | {"": digest([host, port])}
 
 
 def alarm_told(plant: Plant, wording: Wording, language: str, alarm: Alarm) -> str:

@@ -15,6 +15,7 @@ from appliance.contracts.errors import Refused, StorageFullError, Unavailable
 from appliance.contracts.ports import Ears
 from appliance.contracts.speech import Utterance
 from appliance.contracts.store import Ledger, Transaction
+from appliance.foundation.lookout import Lookout
 from appliance.intake.voice_door import VoiceDoor
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.planner import Planner
@@ -48,22 +49,26 @@ class Hearing:
         self._words = words
         self._delivered = delivered
         self._language = words.language
-        self._written = asyncio.Event()
+        self._lookout = Lookout(together_s=_COMMITS_TOGETHER_S)
 
     def notify(self) -> None:
         """Something was committed."""
-        self._written.set()
+        self._lookout.notify()
 
     async def listen(self) -> None:
         """Give the voice process its grammar and admit what it hears, for ever."""
-        grammar = await asyncio.to_thread(self._phrasebook.grammar, self._language)
-        await self._ears.load_grammar(grammar, self._planner.leads(self._language))
+        await self.teach()
         async for utterance in self._ears.utterances():
             try:
                 await self._door.admit(utterance)
             except (Refused, Unavailable) as error:  # one sentence is lost; the next may be taken
                 log.error("utterance.not_admitted", extra={"utterance": utterance.id, "why": error.message})
                 await self._tell_not_taken(utterance, error)
+
+    async def teach(self) -> None:
+        """Give the voice process what can be said and what is said the same way each time, as it is now."""
+        grammar = await asyncio.to_thread(self._phrasebook.grammar, self._language)
+        await self._ears.load_grammar(grammar, self._planner.leads(self._language))
 
     async def _tell_not_taken(self, utterance: Utterance, error: Refused | Unavailable) -> None:
         """Say, past everything that waits, that a sentence was lost and why; once, however many are lost before it is said."""
@@ -87,11 +92,12 @@ class Hearing:
     async def expect_answers(self) -> None:
         """Tell the ears whether a question is open, whenever that changes: a short "no" must not be taken for clatter."""
         told: bool | None = None
-        while True:
-            self._written.clear()
+
+        async def look() -> None:
+            nonlocal told
             rows = await self._ledger.fetch(confirmations.PENDING_COUNT)
             if told is not (pending := rows[0]["pending"] > 0):
                 await self._ears.expect_answer(pending)
                 told = pending
-            await self._written.wait()
-            await asyncio.sleep(_COMMITS_TOGETHER_S)
+
+        await self._lookout.run(look)

@@ -16,6 +16,7 @@ from appliance.contracts.errors import FloorhandError, Unavailable
 from appliance.contracts.hold import HoldSource
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.backoff import delays_s
+from appliance.foundation.lookout import Lookout
 from appliance.foundation.supervisor import Degraded
 from appliance.holding import Holding
 from appliance.store import alarms, inhibitions
@@ -57,7 +58,7 @@ class MachinePanel:
         self._presses: asyncio.Queue[int] = asyncio.Queue()
         self._key: bool | None = None
         self._key_turned = asyncio.Event()
-        self._stirred = asyncio.Event()
+        self._lookout = Lookout()
         self._panel = Panel(
             settings,
             clock,
@@ -70,7 +71,7 @@ class MachinePanel:
 
     def notify(self) -> None:
         """Look at the alarms and the hold again: something was written."""
-        self._stirred.set()
+        self._lookout.notify()
 
     def facts(self) -> dict[str, bool]:
         """Return what status shows."""
@@ -80,7 +81,7 @@ class MachinePanel:
         """Follow the buttons and keep the lamps true, for ever."""
 
         def note(_part: str, _why: str) -> None:
-            self._stirred.set()
+            self.notify()
 
         self._degraded.listeners.append(note)
         try:
@@ -135,12 +136,12 @@ class MachinePanel:
                 waits = delays_s(_FIRST_TRY_AGAIN_S, _LONGEST_TRY_AGAIN_S)
 
     async def _keep_shown(self) -> None:
-        while True:
-            self._stirred.clear()
+        async def look() -> None:
             standing = await self._ledger.transaction(self._standing)
             is_degraded, is_on_hold = bool(self._degraded.reasons), self._holding.is_on
             self._panel.show(Situation(standing, is_degraded=is_degraded, is_on_hold=is_on_hold))
-            await self._stirred.wait()
+
+        await self._lookout.run(look)
 
     def _standing(self, tx: Transaction) -> tuple[StandingAlarm, ...]:
         held = {each.alarm_id for each in inhibitions.all_held(tx, self._clock)}

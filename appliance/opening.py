@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from appliance.admission.recovery import Recovered, take_over
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.delivery import PRIORITY_ANNOUNCEMENT
 from appliance.contracts.embedding import Embedder
-from appliance.contracts.errors import ConfigError, Corrupt, Unavailable
+from appliance.contracts.errors import Corrupt, Unavailable
 from appliance.contracts.hold import HoldSource
+from appliance.contracts.principal import AccessLevel
 from appliance.contracts.store import Transaction
 from appliance.execution.toolbox.third_party import ThirdParty, find_third_party
 from appliance.foundation.id_source import SystemIds
@@ -30,10 +31,12 @@ from appliance.memory.memory import Memory
 from appliance.memory.procedural import ProcedureRepository
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.playbooks.playbooks import Playbooks
+from appliance.planning.sound_playbooks import load_sound
+from appliance.playbook_desk import PART as PLAYBOOK_PART
 from appliance.session.lifespan import longest_s
 from appliance.settings import Settings
 from appliance.settings_last_good import keep_sound
-from appliance.settings_rules import shipped_tool_names
+from appliance.settings_rules import shipped_contracts, shipped_tool_levels, shipped_tool_names
 from appliance.store import damage, deliveries, holds, identities, operations, salvage, salvages, stopping, witness
 from appliance.store.database import Database
 from appliance.store.reserve import RESERVE_BYTES
@@ -44,7 +47,8 @@ COPY_WHY = "my records may be a copy or an older state, and a hold may be missin
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What must be opened before anything can be built on it."""
+    """What must be opened before anything can be built on it. ``playbook_files``: path -> blob id of what ``playbooks`` were read
+    from."""
 
     settings: Settings
     clock: Clock
@@ -56,6 +60,7 @@ class Opened:
     phrasebook: Phrasebook
     playbooks: Playbooks
     procedures: ProcedureRepository
+    playbook_files: Mapping[str, str]
     memory: Memory
     embedder: Embedder | None
     third_party: ThirdParty
@@ -92,8 +97,9 @@ async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) 
     phrasebook = await asyncio.to_thread(Phrasebook.load, settings.phrases_dir, settings.plant)
     await ledger.transaction(lambda tx: _queue_words(tx, clock, ids, settings.language, phrasebook))
     procedures = ProcedureRepository(settings.data_dir / "procedures", clock)
-    playbooks, phrasebook = await _open_playbooks(procedures, settings, phrasebook, degraded, stack)
-    await asyncio.to_thread(phrasebook.prepare)
+    third_party = await asyncio.to_thread(find_third_party, clock, disabled=settings.tools.disabled, taken=shipped_tool_names())
+    levels = {**third_party.levels, **shipped_tool_levels()}
+    playbooks, phrasebook, files = await _open_playbooks(procedures, settings, phrasebook, levels, degraded, stack)
     embedder, missing = choose_embedder(settings.memory)
     usable = procedures if "procedures" not in degraded.reasons else None
     memory = Memory(ledger, clock, ids, settings.memory, embedder, usable, degraded, missing)
@@ -102,10 +108,9 @@ async def open_everything(settings: Settings, stack: contextlib.AsyncExitStack) 
     incidents = settings.folder / "incidents.yaml"
     if incidents.exists():
         await memory.seed(incidents, settings.plant.site)
-    third_party = await asyncio.to_thread(find_third_party, clock, disabled=settings.tools.disabled, taken=shipped_tool_names())
     return Opened(
-        settings, clock, ids, degraded, ledger, standing, recovered, phrasebook, playbooks, procedures, memory, embedder,
-        third_party,
+        settings, clock, ids, degraded, ledger, standing, recovered, phrasebook, playbooks, procedures, files, memory,
+        embedder, third_party,
     )  # fmt: skip
 
 
@@ -135,23 +140,31 @@ async def _open_playbooks(
     procedures: ProcedureRepository,
     settings: Settings,
     phrasebook: Phrasebook,
+    levels: Mapping[str, AccessLevel],
     degraded: Degraded,
     stack: contextlib.AsyncExitStack,
-) -> tuple[Playbooks, Phrasebook]:
+) -> tuple[Playbooks, Phrasebook, Mapping[str, str]]:
     """Read the playbooks from procedural memory; from the configuration, and say so, when that cannot be had. Return them with
-    the phrasebook that knows how they are asked for.
+    the phrasebook that knows how they are asked for, prepared, and with the files they were read from. ``levels``: what tools
+    need, by name.
 
-    A repository that is damaged, or a git that is missing, costs reports and edited playbooks. It must not cost an alarm.
+    A repository that is damaged, or a git that is missing, costs reports and edited playbooks; a playbook with a fault costs
+    itself, marked as ``playbook:NAME``. Neither may cost an alarm.
     """
+    configured = settings.playbooks_dir
     try:
-        await procedures.open(settings.playbooks_dir)
+        await procedures.open(configured)
         stack.push_async_callback(procedures.close)
-        playbooks = await asyncio.to_thread(Playbooks.load, procedures.worktree / "playbooks", await procedures.head())
-        return playbooks, phrasebook.knowing(playbooks)
-    except (Unavailable, Corrupt, ConfigError) as error:
+        folder, commit = procedures.worktree / "playbooks", await procedures.head()
+        files, _ = await procedures.playbook_files()
+    except (Unavailable, Corrupt) as error:
         degraded.mark("procedures", f"the shipped playbooks are used: {error.message}")
-        playbooks = await asyncio.to_thread(Playbooks.load, settings.playbooks_dir, "shipped")
-        return playbooks, phrasebook.knowing(playbooks)
+        folder, commit, files = configured, "shipped", {}
+    sound = await asyncio.to_thread(load_sound, folder, commit, configured, phrasebook, levels, shipped_contracts())
+    for name, fault in sound.unsound.items():
+        instead = "the configured one is used" if sound.playbooks.find(name) is not None else "it is left out"
+        degraded.mark(f"{PLAYBOOK_PART}{name}", f"something is wrong with the playbook {name}, so {instead}: {fault.message}")
+    return sound.playbooks, sound.phrasebook, files
 
 
 @contextlib.asynccontextmanager

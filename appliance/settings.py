@@ -55,7 +55,9 @@ class ConsoleSettings(_Frozen):
 
     socket: str = Field(default=SOCKET_BELOW_DATA, description="Unix socket of the local API, relative to data_dir")
     public_url: str = Field(
-        default="", pattern="^(https?://[^/?#]+[^?#]*)?$", description="https:// address people reach the console at, for links"
+        default="",
+        pattern="^(https?://[^/?#]+[^?#]*)?$",
+        description="https:// address at which the site serves /v1/turns/ of the local API, for links",
     )
 
 

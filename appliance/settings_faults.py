@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from appliance.contracts.errors import ConfigError
+from appliance.foundation.invalid_input import words_of
 from appliance.settings_yaml import Document, Key
 
 _ALIKE = 0.6  # difflib's default cutoff: ``hots`` finds ``host``, ``colour`` does not find ``port``
@@ -63,7 +64,7 @@ def _words(model: type[BaseModel], key: Key, detail: ErrorDetails) -> Iterator[t
     elif kind == "missing":
         yield "is missing", f"Add it{_meaning(model, key)}."
     elif kind == "value_error":
-        yield detail["msg"].removeprefix("Value error, "), f"Correct it{_meaning(model, key)}."
+        yield words_of(detail), f"Correct it{_meaning(model, key)}."
     else:
         yield detail["msg"][:1].lower() + detail["msg"][1:], f"Correct the value{_meaning(model, key)}."
 

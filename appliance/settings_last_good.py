@@ -26,7 +26,7 @@ from appliance.settings import (
     load_settings,
 )
 from appliance.settings_faults import ConfigFaults, nearest_cure
-from appliance.settings_rules import disabled_faults, rule_faults
+from appliance.settings_rules import disabled_faults, rule_faults, shipped_contracts, shipped_tool_levels
 from appliance.settings_sense import sense_faults
 from appliance.settings_yaml import read_document
 
@@ -45,12 +45,13 @@ def check_settings(folder: Path, environ: Mapping[str, str]) -> Settings:
     """
     settings = load_settings(folder, environ)
     phrasebook = Phrasebook.load(settings.phrases_dir, settings.plant)
-    playbooks = Playbooks.load(settings.playbooks_dir, "")
+    playbooks = Playbooks.load(settings.playbooks_dir, "", shipped_tool_levels(), shipped_contracts())
     phrasebook.knowing(playbooks).prepare()
-    known = {*playbooks.names}
+    known = {*playbooks.for_faults}
     faults = [
         ConfigError(
-            f"alarm {alarm.id} names a playbook that is not there",
+            f"alarm {alarm.id} names a playbook that "
+            + ("is for no alarm: its triggers name no faults" if playbooks.find(alarm.playbook) else "is not there"),
             file=PLANT_FILE,
             key=f"alarms[{index}].playbook",
             cure=nearest_cure(alarm.playbook, sorted(known)),

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from inspect import getmembers, isclass
 
-from appliance.contracts.interlock import faults_of
-from appliance.contracts.plant import Plant
+from appliance.contracts.interlock_faults import InterlockFault, faults_of
+from appliance.contracts.principal import AccessLevel
 from appliance.contracts.third_party import ENTRY_POINTS
 from appliance.contracts.tool import ToolContract
 from appliance.execution import tools as shipped
 from appliance.execution.approval.settings import CallRule, WriteRule, matches_any
 from appliance.execution.approval.subjects import ALARMS, ASSETS, TAGS, TOPIC, WEBHOOK
-from appliance.settings import Settings
+from appliance.settings import POLICIES_FILE, Settings
 from appliance.settings_faults import nearest_cure
 from appliance.settings_yaml import Key
 
@@ -46,13 +46,26 @@ def disabled_faults(settings: Settings) -> Iterator[RuleFault]:
 
 
 def warnings_of(settings: Settings) -> list[str]:
-    """Return what is no fault and may be a mistake: tools to be left out that no package brings."""
+    """Return what is no fault and may be a mistake: tools to be left out that no package brings, and reasons that are missing in
+    a language that is spoken here."""
     known = {entry.name for entry in entry_points(group=ENTRY_POINTS)}
-    return [
+    unwanted = [
         f"appliance.yaml: tools.disabled: no installed package brings a tool {name}. {nearest_cure(name, sorted(known))}"
         for name in settings.tools.disabled
         if name not in known | shipped_tool_names()
     ]
+    return [*unwanted, *_reasons_lacking(settings)]
+
+
+def _reasons_lacking(settings: Settings) -> Iterator[str]:
+    """Say which ``why`` is there in one language and not in another: people who speak that one hear the first."""
+    told = {f"approvals.{name}[{n}]": rule.why for name in _LISTS for n, rule in enumerate(getattr(settings.approvals, name))}
+    for n, write in enumerate(settings.writes):
+        told |= {f"writes[{n}].interlocks[{at}]": each.why for at, each in enumerate(write.interlocks)}
+    for key, why in told.items():
+        if why and (lacking := sorted(set(settings.languages) - set(why))):
+            spoken = ", ".join(lacking)
+            yield f"{POLICIES_FILE}: {key}.why: is missing in {spoken}; another language is said there. Write it in {spoken}."
 
 
 def _call_faults(key: Key, rule: CallRule, settings: Settings) -> Iterator[RuleFault]:
@@ -115,19 +128,17 @@ def _write_faults(key: Key, rule: WriteRule, settings: Settings) -> Iterator[Rul
         yield (*key, "tags", at), what, cure
     for at, interlock in enumerate(rule.interlocks):
         place = (*key, "interlocks", at)
-        for what, word in faults_of(interlock.expression, tags):
-            yield (*place, "require"), what, _cure_of(word, settings.plant)
+        for fault in faults_of(interlock.expression, tags):
+            yield (*place, "require"), fault.what, _cure_of(fault)
         yield from _language_faults((*place, "why"), interlock.why, settings)
 
 
-def _cure_of(word: str, plant: Plant) -> str:
-    """Say what was probably meant by a word of an interlock: a tag's key, or the name of a state."""
-    if "." in word:
-        return nearest_cure(word, sorted(plant.tag_by_key))
-    names = {name for tag in plant.tags for name in tag.names.values()}
-    if word:
-        return nearest_cure(word, sorted(names))
-    return "Compare numbers with numbers, names in quotes with states, and join what is true or false by and, or, not."
+def _cure_of(fault: InterlockFault) -> str:
+    """Say what was probably meant by a word of an interlock (a tag's key, the name of a state), or what can be written there."""
+    if fault.word:
+        return nearest_cure(fault.word, sorted(fault.known))
+    anything = "Compare numbers with numbers, names in quotes with states, and join what is true or false by and, or, not."
+    return fault.cure or anything
 
 
 def _language_faults(key: Key, texts: Iterable[str], settings: Settings) -> Iterator[RuleFault]:
@@ -138,7 +149,12 @@ def _language_faults(key: Key, texts: Iterable[str], settings: Settings) -> Iter
 
 def shipped_tool_names() -> frozenset[str]:
     """Return the names of the tools that ship."""
-    return frozenset(_contracts())
+    return frozenset(shipped_contracts())
+
+
+def shipped_tool_levels() -> dict[str, AccessLevel]:
+    """Return what the tools that ship need, by name."""
+    return {name: contract.security.access_level for name, contract in shipped_contracts().items()}
 
 
 def tool_names() -> frozenset[str]:
@@ -148,13 +164,14 @@ def tool_names() -> frozenset[str]:
 
 def _fields(tool: str) -> frozenset[str]:
     """Return the names of a tool's arguments. Those of another package's are not known before it is loaded: it may have any."""
-    contract = _contracts().get(tool)
+    contract = shipped_contracts().get(tool)
     any_field = TAGS | ASSETS | ALARMS | {TOPIC, WEBHOOK}
     return any_field if contract is None else frozenset(contract.schema.arguments.model_fields)
 
 
 @cache
-def _contracts() -> dict[str, ToolContract]:
+def shipped_contracts() -> Mapping[str, ToolContract]:
+    """Return the contracts of the tools that ship, by name."""
     found: dict[str, ToolContract] = {}
     for module in pkgutil.iter_modules(shipped.__path__):
         kinds = getmembers(importlib.import_module(f"{shipped.__name__}.{module.name}"), isclass)

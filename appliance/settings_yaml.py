@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from appliance.contracts.errors import ConfigError
+from appliance.foundation.strict_yaml import YamlFault, compose, scalar
 from appliance.foundation.yaml_octal import octal_fault
 
 Key = tuple[str | int, ...]
@@ -22,7 +23,6 @@ Key = tuple[str | int, ...]
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)")
 _SECRET_NAME = re.compile(r"PASSWORD|TOKEN|SECRET|CREDENTIAL|PRIVATE|API_?KEY", re.IGNORECASE)
 _SHORTEST_SECRET = 4  # replacing shorter texts would blank out ordinary words of a message
-_DEEPEST = 40  # far beyond any configuration; stops an anchor that contains itself
 _GIVEN_EMPTY = object()
 
 
@@ -74,7 +74,11 @@ def read_document(path: Path, environ: Mapping[str, str]) -> Document:
         document.fault((), f"cannot be read: {error.strerror}", f"Check the permissions of {path}.")
         return document
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = compose(text)
+    except YamlFault as error:
+        document.lines[()] = error.problem_mark.line + 1 if error.problem_mark else 1
+        document.fault((), str(error.problem), str(error.note))
+        return document
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         document.lines[()] = mark.line + 1 if mark else 1
@@ -101,14 +105,10 @@ class _Reader:
     def __init__(self, document: Document, environ: Mapping[str, str]) -> None:
         self._document = document
         self._environ = environ
-        self._scalars = yaml.SafeLoader("")
 
     def build(self, node: yaml.Node, key: Key) -> Any:
         """Return the plain value of ``node``."""
         self._document.lines.setdefault(key, node.start_mark.line + 1)
-        if len(key) > _DEEPEST:
-            self._document.fault(key, "is nested too deeply", "An anchor may contain itself; write the values out.")
-            return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, key)
         if isinstance(node, yaml.SequenceNode):
@@ -143,9 +143,9 @@ class _Reader:
         if self._is_octal(node, key):
             return int(node.value.replace("_", ""), 10)  # what was meant, so that it is no second fault
         try:
-            return self._scalars.construct_object(node)
-        except (yaml.YAMLError, ValueError):
-            self._document.fault(key, "is not a value YAML understands", "Put the value in quotes.")
+            return scalar(node)
+        except YamlFault as error:
+            self._document.fault(key, str(error.problem), str(error.note))
             return None
 
     def _is_octal(self, node: yaml.Node, key: Key) -> bool:

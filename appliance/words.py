@@ -13,11 +13,14 @@ from appliance.contracts.ports import Wording
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn
 from appliance.execution.sentences import Sentences
-from appliance.execution.untold import untold
+from appliance.execution.tools.ask import Ask
+from appliance.execution.tools.say import Say
+from appliance.execution.untold import DELIVERY, untold
 from appliance.execution.urgency import urgency_of
 from appliance.foundation.untrusted import clean
 from appliance.store import actions, deliveries
 
+_SPEAKING = frozenset({Say.contract.name, Ask.contract.name})
 _LONGEST_FAULT = 160  # characters of what is wrong with a plan; the turn has all of it
 
 
@@ -36,6 +39,17 @@ class Words:
         def queue(tx: Transaction) -> None:
             for effect in untold(tx, actions.of_turn(tx, turn.id)):
                 self.of_effect(tx, turn, effect, Sentences.effect_done)
+
+        return queue
+
+    def unless_said(self, turn: Turn, text: str) -> Callable[[Transaction], None]:
+        """Return the work that says ``text``, as urgent as a turn's first words, unless a step of the turn has said something."""
+
+        def queue(tx: Transaction) -> None:
+            steps = [step for step in actions.of_turn(tx, turn.id) if step.tool in _SPEAKING]
+            if not any(DELIVERY in (step.result or {}) for step in steps):
+                first = urgency_of(turn.context, is_first=True)
+                deliveries.queue(tx, self.clock, self.ids, turn_id=turn.id, language=turn.language, text=text, priority=first)
 
         return queue
 

@@ -63,7 +63,7 @@ class DurableCore:
             ledger, toolbox, self.clock, self.ids, self.recovered.ownership.epoch, self.wording,
             approvals=Approvals(_RULES, toolbox, _plant(), no_field, ledger, self.wording, self.clock),
             escalator=Escalation(self.clock, self.ids, self.wording, takers=(), origin=_ORIGIN, language=LANGUAGE),
-            spill=Spill(self.database.path.parent / "spill", self.clock),
+            spill=Spill(self.database.path.parent / "spill"),
         )  # fmt: skip
 
     async def admit(self, key: str, lane: str) -> Admission:

@@ -123,7 +123,7 @@ class Core:
             progress=self.watch.progress, settle_waits=lambda: [0.0] * 3, retry_waits=lambda: repeat(0.0),
             rules=ApprovalSettings(), model=None, embedder=None, degraded=degraded,
             escalator=Escalation(clock, ids, site.wording, takers=(), origin=ORIGIN, language=LANGUAGE),
-            spill=Spill(ledger.path.parent / "spill", clock), warden=Warden(ledger.path.parent / "tools"),
+            spill=Spill(ledger.path.parent / "spill"), warden=Warden(ledger.path.parent / "tools"),
             receivers=Receivers((), f"floorhand/{ORIGIN}/notices", ORIGIN), read_vitals=dict,
         )  # fmt: skip
         self.runner = agent.runner

@@ -24,12 +24,14 @@ from demo.story import Story
 from demo.summary import summarise
 
 DEFAULT_FOLDER = Path("var/demo")
+_FAULTS = (TimeoutError, RuntimeError, AssertionError, OSError, LookupError, httpx.HTTPError, FloorhandError)
+"""What a site or a story can break with, and is told in a sentence."""
 
 
 async def tell(folder: Path) -> dict[str, Any]:
     """Run the story on a site of its own in ``folder`` and return the summary."""
     progress = Progress()
-    site = Site(folder)
+    site = Site(folder, note=progress.note)
     try:
         progress.chapter("The site starts: broker, plant, coordinator, core")
         await site.open()
@@ -48,20 +50,25 @@ async def tell(folder: Path) -> dict[str, Any]:
         counts = await site.plant.report(lambda r: r.get("event") == "counts", within_s=10.0, since=seen)
         writes = sum(1 for r in site.plant.reports if r.get("event") == "write_received")
         return summarise(told, site.database, counts, writes, counted["lanes"], orders["work_orders"], progress.elapsed_s)
-    except (TimeoutError, RuntimeError, AssertionError, OSError, LookupError, httpx.HTTPError, FloorhandError) as error:
+    except _FAULTS as error:
         return {"ok": False, "why": f"{type(error).__name__}: {error}", "total_s": round(progress.elapsed_s, 1)}
     finally:
         await site.close()
 
 
 async def interactive(folder: Path) -> int:
-    """Start the site in ``folder`` and talk to it until end of input."""
-    site = Site(folder)
+    """Start the site in ``folder`` and talk to it until end of input. Return the exit code: 1, and a sentence why, when the site
+    does not start or breaks."""
+    site = Site(folder, note=lambda text: print(f"  {text}", flush=True))
     try:
+        print("The site starts: broker, plant, coordinator, core", flush=True)
         await site.open()
         await site.start_coordinator()
         await site.start_core()
         await talk(site)
+    except _FAULTS as error:
+        print(f"the site cannot go on: {error or type(error).__name__}", file=sys.stderr)
+        return 1
     finally:
         await site.close()
     return 0

@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 
+_MOST_SHOWN = 8_000  # characters of an answer that was not the wanted one: all of a status, whatever is degraded
+
 
 class CoreClient:
     """Reads the local API of a running core; survives its restarts."""
@@ -65,6 +67,6 @@ class CoreClient:
                 if found := wanted(last):
                     return found
             if not still():
-                raise RuntimeError(f"{what} did not happen, and will not; last answer: {str(last)[:600]}")
+                raise RuntimeError(f"{what} did not happen, and will not; last answer: {str(last)[:_MOST_SHOWN]}")
             await asyncio.sleep(0.1)  # another process' state: there is nothing to wait on but asking again
-        raise TimeoutError(f"{what} did not happen within {within_s:g} s; last answer: {str(last)[:600]}")
+        raise TimeoutError(f"{what} did not happen within {within_s:g} s; last answer: {str(last)[:_MOST_SHOWN]}")

@@ -25,22 +25,24 @@ _TROUBLE = {"/overheat": ("overheat", "motor_3"), "/pressure": ("pressure_drop",
 async def talk(site: Site) -> None:
     """Read lines until end of input; what the core says is printed as it leaves the speaker."""
     places = f"  microphone folder: {site.microphone}\n  speech so far:     {site.speech}"
-    print(f"{HELP}\n{places}\n{elsewhere(site.data)}\n", flush=True)
+    print(f"{HELP}\n{places}\n{elsewhere(site.environment)}\n", flush=True)
     watching = asyncio.create_task(_print_speech(site))
     try:
         while line := await asyncio.to_thread(sys.stdin.readline):
             if line.strip() == "/quit":
                 break
             if line.strip():
-                await _obey(site, line.strip())
+                try:
+                    await _obey(site, line.strip())
+                except httpx.HTTPError as error:  # one line was not answered; the next one may be
+                    print(f"  not answered: {error or type(error).__name__}", flush=True)
     finally:
         watching.cancel()
 
 
-def elsewhere(data: Path) -> str:
-    """Return what to type in another shell so that ``floorhand`` finds the site whose data folder this is."""
-    line = f"export FLOORHAND_DATA={quote(str(data.resolve()))}"
-    return f"For `floorhand status` and the like in another shell, type there first:\n  {line}"
+def elsewhere(environment: Path) -> str:
+    """Return what to type in another shell so that ``floorhand`` finds the site whose environment is kept in this file."""
+    return f"For `floorhand status` and the like in another shell, type there first:\n  . {quote(str(environment.resolve()))}"
 
 
 async def _obey(site: Site, line: str) -> None:
@@ -62,7 +64,7 @@ async def _obey(site: Site, line: str) -> None:
         case "/status":
             print(await site.client.get("/v1/status"), flush=True)
         case _ if line.startswith("/"):
-            print(f"{HELP}\n{elsewhere(site.data)}", flush=True)
+            print(f"{HELP}\n{elsewhere(site.environment)}", flush=True)
         case _:
             answer = await site.client.post("/v1/ask", {"text": line, "wait_s": 30.0})
             print(f"  [{answer['intent']} -> {answer['state']}]", flush=True)

@@ -12,16 +12,18 @@ import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import httpx
 
 from demo.core_client import CoreClient
 from demo.process import Child
+from demo.wholeness import Note, wait_until_whole
 from drivers.sim.broker import Broker
 
 CONFIG = Path("config")
-_READY_WITHIN_S = 180.0  # the first start prepares the audio of every fixed sentence: half a minute, on a busy machine two
+_COORDINATOR_WITHIN_S = 180.0
 
 
 def free_port() -> int:
@@ -31,23 +33,23 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _is_whole(status: Mapping[str, Any]) -> bool:
-    """Whether everything that loads after READY has loaded: ears, mouth, the audio of fixed sentences, the sentence encoder."""
-    voice = status["voice"]
-    speaks = voice["speaking"] and voice["prepared"] > 0 and voice["to_prepare"] == 0
-    return bool(voice["hearing"] and speaks and status["memory_knows_likeness"])
+def _unheard(_: str) -> None:
+    """Nobody watches."""
 
 
 class Site:
     """One running site in ``folder`` (made anew). ``device`` is the core's name at the coordinator.
 
-    ``config`` is the core's configuration, ``environ`` what else its environment holds.
+    ``config`` is the core's configuration, ``environ`` what else its environment holds. ``note`` is told what a start waits for.
     """
 
     device = "line-3-hand"
 
-    def __init__(self, folder: Path, *, config: Path = CONFIG, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, config: Path = CONFIG, environ: Mapping[str, str] | None = None, note: Note = _unheard
+    ) -> None:
         self.folder = folder
+        self._note = note
         self.config = config
         self._environ = environ or {}
         self.microphone = folder / "microphone"
@@ -55,6 +57,7 @@ class Site:
         self.data = folder / "data"
         self.database = self.data / "ledger.sqlite"
         self.logs = folder / "logs"
+        self.environment = folder / "environment"
         self._admin_token_file = folder / "coordinator-admin.token"
         self._mqtt_password = secrets.token_urlsafe(18)
         self._coordinator_port = free_port()
@@ -90,7 +93,7 @@ class Site:
     async def start_coordinator(self) -> None:
         """Start the coordinator; enrol this appliance the first time."""
         await self.coordinator.start()
-        async with asyncio.timeout(_READY_WITHIN_S):
+        async with asyncio.timeout(_COORDINATOR_WITHIN_S):
             while not await self._coordinator_answers():
                 if not self.coordinator.is_running:
                     raise RuntimeError(f"the coordinator ended; see {self.logs / 'coordinator.log'}")
@@ -129,7 +132,15 @@ class Site:
             "FLOORHAND_SPEAKER_RECORD": str(self.speech.resolve()),
         }
         command = [sys.executable, "-m", "appliance", "run", "--config", str(self.config)]
+        self._keep_environment(environ)
         return Child(name, command, self.logs / f"{name}.log", {**environ, **self._environ})
+
+    def _keep_environment(self, environ: Mapping[str, str]) -> None:
+        """Write what the core is started with for a shell to read (``. FILE``), so that commands find the same site. It holds
+        the site's secrets."""
+        self.environment.touch(mode=0o600)
+        lines = [f"export {name}={quote(value)}\n" for name, value in environ.items()]
+        self.environment.write_text("".join(lines), encoding="utf-8")
 
     async def start_core(self, *, until_whole: bool = True) -> None:
         """Start the core and wait until it is ready, and everything it loads afterwards unless ``until_whole`` is false."""
@@ -138,12 +149,9 @@ class Site:
         if (former := getattr(self, "client", None)) is not None:
             await former.close()  # its connections lead to the core before this one
         self.client = CoreClient(self.data / "run" / "api.sock")
-        await self.client.until(
-            "/v1/status",
-            lambda status: status["ready"] and (not until_whole or _is_whole(status)),
-            what=f"the core ready (see {self.logs / 'core.log'})",
-            within_s=_READY_WITHIN_S,
-            still=lambda: self.core.is_running,
+        log = str(self.logs / "core.log")
+        await wait_until_whole(
+            self.client, note=self._note, log=log, still=lambda: self.core.is_running, only_ready=not until_whole
         )
 
     async def close(self) -> None:

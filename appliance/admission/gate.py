@@ -61,7 +61,7 @@ class Gate:
         talk cannot keep them out.
 
         Raises:
-            Refused: the duplicate key is known with other content; it is in the audit log.
+            Refused: the duplicate key is known with other content; it is in the audit log, unless the storage is full.
             Unavailable: the queue, the lane or the house is full; whoever sent it keeps it and offers it again. It is in the
                 audit log, once a minute for each lane.
             StorageFullError: only alarms are taken, because the storage is full.
@@ -116,7 +116,8 @@ class Gate:
             return Admitted(admission, is_duplicate=True)
         facts = {"key": request.dedupe_key, "known": known, "offered": offered}
         arrivals = {"known_arrival": str(admission.arrival), "offered_arrival": str(request.arrival)}
-        audit.note(tx, self._clock, "admission_conflict", admission.id, facts | arrivals)
+        if not self._refuses_talk():  # what room is left is for alarms, and somebody may ask without end
+            audit.note(tx, self._clock, "admission_conflict", admission.id, facts | arrivals)
         differs = "arrival" if known == offered else "content"
         message = f"{request.dedupe_key} was admitted before with other {differs}"
         return Refused(message, admission=admission.id, differs=differs, arrival=str(admission.arrival))

@@ -13,7 +13,9 @@ from collections.abc import Callable, Set
 
 from appliance.contracts.admission import PRIORITY_ALARM, PRIORITY_FLOOD, Admission, RequestKind
 from appliance.contracts.clock import Clock
+from appliance.contracts.errors import Fault
 from appliance.contracts.store import Ledger
+from appliance.foundation.supervisor import contained_call
 from appliance.store import admissions
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,9 @@ class AdmissionQueue:
         counts a lane as busy from here until the admission is terminal, else it gets the same one again. While
         ``holds_alarms()`` alarms are left where they are: it is not clear yet whether they are told one by one. With
         ``interjections`` only these are returned, without it everything else: there is one who waits for each.
+
+        Raises:
+            Fault: its row cannot be read; the fact ``admission`` names it. It comes again until it has ended.
         """
         changed = self._stirred if interjections else self._changed
         while (admission := await self.look(busy_lanes, holds_alarms(), interjections=interjections)) is None:
@@ -79,7 +84,11 @@ class AdmissionQueue:
             return None
         if not interjections:
             self._passes_alarm = bool(rows[0]["passes_alarm"])
-        return admissions.to_admission(rows[0])
+        try:
+            return contained_call(lambda: admissions.to_admission(rows[0]))
+        except Fault as fault:
+            fault.facts["admission"] = rows[0]["id"]
+            raise
 
     def wake(self) -> None:
         """Look again: something was admitted, or a lane became free."""

@@ -4,20 +4,37 @@ In one transaction a new epoch begins, what the dead process had started becomes
 turn that was under way is continued by a new admission with the door RECOVERY, every effect intended but not concluded becomes
 unknown, and the leases of the dead are dropped. A turn that somebody wanted to stop is ended instead. A crash before its commit
 changes nothing; one after it is an ordinary restart.
+
+What cannot be accounted for, because of what is in its rows, ends as failed by itself: it must not keep the appliance from
+starting, now and at every start to come.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from appliance.contracts.admission import PRIORITY_RESUME, Admission, Door, Outcome, Request, RequestKind
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.effect import Effect
+from appliance.contracts.errors import Fault
 from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.turn import Turn, TurnEvent
 from appliance.foundation.canonical import digest
-from appliance.store import actions, admissions, audit, deliveries, effects, interrupts, leases, owners, stopping, turns
+from appliance.store import (
+    actions,
+    admissions,
+    audit,
+    deliveries,
+    effects,
+    interrupts,
+    leases,
+    owners,
+    stopping,
+    turns,
+    unreadable,
+)
 from appliance.store.owners import Ownership
 
 log = logging.getLogger(__name__)
@@ -29,13 +46,15 @@ RESUME_WITHIN_S = 3600.0  # requirements R4: an order given longer ago is not ca
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """What the new owner found. ``resumed`` are the successors, still queued; ``suspended`` turns are FAILED, with why;
-    ``stopped`` ones were ended because somebody had wanted that."""
+    ``stopped`` ones were ended because somebody had wanted that, ``broken`` ones because of what is in their rows.
+    ``unknown_effects`` names actions."""
 
     ownership: Ownership
     resumed: list[Admission]
-    unknown_effects: list[Effect]
+    unknown_effects: list[str]
     suspended: list[Turn]
     stopped: list[Turn] = field(default_factory=list)
+    broken: list[Fault] = field(default_factory=list)
 
 
 async def take_over(
@@ -63,27 +82,42 @@ async def take_over(
         ownership = owners.take_ownership(tx, clock, instance, pid)
         leases.drop_before(tx, ownership.epoch)
         unknown_effects = effects.orphan(tx, clock, ownership.epoch)
-        resumed: list[Admission] = []
-        suspended: list[Turn] = []
-        stopped: list[Turn] = []
-        for left in admissions.started(tx):
+        found = Recovered(ownership, [], unknown_effects, [], broken=unreadable.end_deliveries(tx, clock))
+
+        def account_for(left_id: str) -> None:
+            left = admissions.by_id(tx, left_id)
             admissions.doubt(tx, clock, left.id)
             admissions.settle(tx, clock, left.id, Outcome.INTERRUPTED)
             turn = turns.by_id(tx, str(left.turn_id))
             if turn.state not in turns.ACTIVE:
-                continue
+                return
             if interrupts.stop_of(tx, turn.id) is not None:
-                stopped.append(_stop(tx, clock, turn, left.id))
-                continue
-            why = _why_not(tx, clock, left, turn, restarts_limit, resume_within_s)
-            if why:
+                found.stopped.append(_stop(tx, clock, turn, left.id))
+            elif why := _why_not(tx, clock, left, turn, restarts_limit, resume_within_s):
                 _put_aside(tx, clock, turn, why)
                 audit.note(tx, clock, "turn_suspended", turn.id, {"admission": left.id, "why": why})
-                suspended.append(turns.move(tx, clock, turn.id, TurnEvent.FAILED, admission_id=left.id, reason=why))
+                found.suspended.append(turns.move(tx, clock, turn.id, TurnEvent.FAILED, admission_id=left.id, reason=why))
             else:
-                resumed.append(_continue(tx, clock, ids, left, turn, ownership.epoch))
-        stopped += _stop_those_waiting(tx, clock)
-        return Recovered(ownership, resumed, unknown_effects, suspended, stopped)
+                found.resumed.append(_continue(tx, clock, ids, left, turn, ownership.epoch))
+
+        def stop_waiting(turn_id: str, successor: str) -> None:
+            turn = turns.by_id(tx, turn_id)
+            if interrupts.stop_of(tx, turn_id) is not None:
+                admissions.settle(tx, clock, successor, Outcome.INTERRUPTED)
+                found.stopped.append(_stop(tx, clock, turn, successor))
+
+        def by_itself(admission_id: str, work: Callable[[], None]) -> None:
+            fault = unreadable.fault_of(tx, work)
+            if fault is not None:
+                unreadable.end(tx, clock, admission_id, fault.message)
+                found.broken.append(fault)
+
+        for left_id in admissions.started(tx):
+            by_itself(left_id, partial(account_for, left_id))
+        for row in tx.execute(interrupts.OPEN_TURNS).fetchall():  # whose successor still waits since an earlier restart
+            for successor in admissions.resuming(tx, row["turn_id"]):
+                by_itself(successor, partial(stop_waiting, row["turn_id"], successor))
+        return found
 
     recovered = await ledger.transaction(work)
     log.info(
@@ -94,6 +128,7 @@ async def take_over(
             "resumed": len(recovered.resumed),
             "suspended": len(recovered.suspended),
             "stopped": len(recovered.stopped),
+            "broken": len(recovered.broken),
             "unknown_effects": len(recovered.unknown_effects),
         },
     )
@@ -134,18 +169,6 @@ def _stop(tx: Transaction, clock: Clock, turn: Turn, admission_id: str) -> Turn:
     assert wish is not None
     stopping.clear_away(tx, clock, turn.id, wish.reason)
     return turns.move(tx, clock, turn.id, stopping.event_of(wish.cause), admission_id=admission_id, reason=wish.reason)
-
-
-def _stop_those_waiting(tx: Transaction, clock: Clock) -> list[Turn]:
-    """End the turns whose successor still waits since an earlier restart and that somebody wanted to stop meanwhile."""
-    stopped = []
-    for row in tx.execute(interrupts.OPEN_TURNS).fetchall():
-        turn = turns.by_id(tx, row["turn_id"])
-        for successor in admissions.waiting_of(tx, RequestKind.RESUME):
-            if successor.payload.get("turn_id") == turn.id and interrupts.stop_of(tx, turn.id) is not None:
-                admissions.settle(tx, clock, successor.id, Outcome.INTERRUPTED)
-                stopped.append(_stop(tx, clock, turn, successor.id))
-    return stopped
 
 
 def _continue(tx: Transaction, clock: Clock, ids: IdSource, left: Admission, turn: Turn, epoch: int) -> Admission:

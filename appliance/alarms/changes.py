@@ -6,11 +6,11 @@ once, whatever dies), and listeners called on the event loop. Who follows: the a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from appliance.contracts.alarm import Alarm
 from appliance.contracts.store import Ledger, Transaction
+from appliance.foundation.lookout import Lookout
 from appliance.store import alarm_feed
 
 Publish = Callable[[Transaction, Alarm, str], None]
@@ -27,21 +27,22 @@ class AlarmChanges:
     def __init__(self, ledger: Ledger, publish: Publish | None = None) -> None:
         self._ledger = ledger
         self._publish = publish
-        self._written = asyncio.Event()
+        self._lookout = Lookout()
         self.listeners: list[Callable[[Alarm], None]] = []
         self.stirred: list[Callable[[], None]] = []
 
     def notify(self) -> None:
         """Look again: the ledger may have changed. For ``Database.on_commit``."""
-        self._written.set()
+        self._lookout.notify()
 
     async def run(self) -> None:
         """Follow for ever. What an earlier process stored and did not tell any more is told first."""
-        while True:
-            self._written.clear()
+
+        async def look() -> None:
             while await self.follow():
                 pass
-            await self._written.wait()
+
+        await self._lookout.run(look)
 
     async def follow(self) -> bool:
         """Tell what there is; return whether there was anything."""

@@ -13,7 +13,6 @@ In: alarm admissions from the conductor. Out: whether a flood has them; ``Reques
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.flood import Flood, FloodNews, FloodSummary
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.canonical import digest
+from appliance.foundation.lookout import Lookout
 from appliance.store import admissions, alarm_events, alarms, announcements, deliveries, floods, sessions
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Floods:
         self._first_out = first_out
         self._round: asyncio.Event | None = None
         self._judged_seq = 0
-        self._stirred = asyncio.Event()
+        self._lookout = Lookout()
         self._started_mono_ns = clock.monotonic_ns()
 
     @property
@@ -216,17 +216,17 @@ class Floods:
     # its life -----------------------------------------------------------------------------------------------------------
     def notify(self) -> None:
         """Look whether a flood has begun or ended: something about alarms was written. Cheap; call it from the event loop."""
-        self._stirred.set()
+        self._lookout.notify()
 
     async def run(self) -> None:
         """Close floods that are over, and tell when the last alarm of one has gone, for ever."""
-        while True:
-            self._stirred.clear()
+
+        async def look() -> float | None:
             left_s = await self._ledger.transaction(self._look)
             self._wake()  # there may be news
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await self._stirred.wait()
+            return left_s
+
+        await self._lookout.run(look)
 
     def _look(self, tx: Transaction) -> float | None:
         """Tell what has ended; return in how many s to look again, None when only news can bring something to tell."""

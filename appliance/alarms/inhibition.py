@@ -7,8 +7,6 @@ door. As a service it ends shelvings whose time is over and chatter that has cal
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 
 from appliance.alarms.settings import AlarmSettings
@@ -20,6 +18,7 @@ from appliance.contracts.errors import Refused
 from appliance.contracts.plant import Plant
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.canonical import digest
+from appliance.foundation.lookout import Lookout
 from appliance.store import admissions, alarm_chatter, alarm_events, alarms, inhibitions
 from appliance.store.alarm_events import Entry
 from appliance.store.inhibitions import Held
@@ -48,7 +47,7 @@ class Inhibitions:
         self._plant = plant
         self._settings = settings
         self._woken = woken
-        self._changed = asyncio.Event()
+        self._lookout = Lookout()
 
     # what people and the plant ask ----------------------------------------------------------------------------------
     def shelve_in(self, tx: Transaction, alarm_id: str, for_s: float, *, by: str, reason: str) -> Held:
@@ -89,7 +88,7 @@ class Inhibitions:
     async def shelve(self, alarm_id: str, for_s: float, *, by: str, reason: str) -> Held:
         """As :meth:`shelve_in`, in a transaction of its own."""
         held = await self._ledger.transaction(lambda tx: self.shelve_in(tx, alarm_id, for_s, by=by, reason=reason))
-        self._changed.set()
+        self.notify()
         return held
 
     async def take_out(self, alarm_id: str, *, by: str, reason: str) -> Held:
@@ -128,16 +127,11 @@ class Inhibitions:
     # time -----------------------------------------------------------------------------------------------------------
     def notify(self) -> None:
         """Look anew when the next end is: the ledger changed."""
-        self._changed.set()
+        self._lookout.notify()
 
     async def run(self) -> None:
         """End what time ends, for ever."""
-        while True:
-            self._changed.clear()
-            wait_s = await self.end_what_is_over()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._changed.wait()
+        await self._lookout.run(self.end_what_is_over)
 
     async def end_what_is_over(self) -> float | None:
         """End shelvings whose time is over and chatter that is calm; return how long until the next one, None for none."""

@@ -8,8 +8,6 @@ In: announcements as the conductor notes them. Out: admissions in the alarm's or
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 
 from appliance.alarms.floods import admit_news
@@ -22,6 +20,7 @@ from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.flood import FloodNews
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.canonical import digest
+from appliance.foundation.lookout import Lookout
 from appliance.store import admissions, alarms, announcements, floods, inhibitions
 from appliance.store.announcements import Announcement
 
@@ -36,22 +35,22 @@ class Reannouncer:
         self._ids = ids
         self._settings = settings
         self._wake = wake
-        self._news = asyncio.Event()
+        self._lookout = Lookout()
         self._started_mono_ns = clock.monotonic_ns()
 
     def notify(self) -> None:
         """Tell that an alarm or a flood was told of. Cheap; call it from the event loop after the commit."""
-        self._news.set()
+        self._lookout.notify()
 
     async def run(self) -> None:
         """Tell again for ever."""
-        while True:
-            self._news.clear()
+
+        async def look() -> float | None:
             next_s = await self._ledger.transaction(self.look)
             self._wake()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(next_s):
-                    await self._news.wait()
+            return next_s
+
+        await self._lookout.run(look)
 
     def look(self, tx: Transaction) -> float | None:
         """Admit what is due; return in how many s to look again, None when nothing will be due before there is news."""

@@ -65,10 +65,13 @@ def status(context: typer.Context, config: Config, as_json: AsJson = False) -> i
     """Show what the running appliance says of itself. Exit code 1 while a part is degraded, and while on hold or draining."""
     now = service_of(context, config).get("/v1/status")
     is_whole = now["ready"] and not now["degraded"] and not now.get("draining") and not now.get("hold", {}).get("on_hold")
-    if not as_json:
+    if as_json:
+        paper.show_json(now)
+    else:
         for line in _first_of_all(now):
             paper.say(line)
-    paper.show_facts(now, as_json=as_json)
+        models = now.get("language_models", ())
+        paper.show_facts({**now, "language_models": {each["name"]: _model_told(each) for each in models}}, as_json=False)
     return OK if is_whole else PROBLEM
 
 
@@ -140,6 +143,15 @@ def _first_of_all(now: Mapping[str, Any]) -> list[str]:
     lines += ["DRAINING: nothing new is taken; `floorhand drain --undo` ends it"] if now.get("draining") else []
     lines += [f"NEEDS ATTENTION: {part}: {now['degraded'].get(part, '')}" for part in now.get("needs_attention", ())]
     return lines
+
+
+def _model_told(model: Mapping[str, Any]) -> str:
+    """Return how a language model stands, in words."""
+    named = f"{model['model']}, " if model["model"] else ""
+    if model["ready"]:
+        return f"{named}ready, {model['context_tokens']} tokens"
+    rests = f"not asked for another {model['ready_in_s']:g} s" if model["ready_in_s"] else "being tried again"
+    return f"{named}{rests}: {model['why']}"
 
 
 def _is_under_way(answer: Mapping[str, Any]) -> bool:

@@ -47,7 +47,7 @@ def fetch(url: str, sha256: str, name: str, folder: Path, tell: Tell) -> Path:
         raise Malformed("--sha256 needs the 64 hex digits of the file's SHA-256")
     place, receipt, part = folder / name, folder / f".{name}.sha256", folder / f".{name}.part"
     if place.exists():
-        if receipt.exists() and receipt.read_text(encoding="ascii").strip() == sha256:
+        if receipt.exists() and receipt.read_text(encoding="ascii", errors="replace").strip() == sha256:
             return place
         raise Refused(f"{place} exists with other content; remove it or choose another --name", path=str(place))
     folder.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@ from appliance.cli import (
     operating_commands,
     paper,
     plant_commands,
+    playbook_commands,
     ticket_commands,
     token_commands,
     tool_commands,
@@ -58,6 +59,7 @@ def build_cli(actions: LocalActions) -> typer.Typer:
     check_commands.add_to(app)
     token_commands.add_to(app)
     tool_commands.add_to(app)
+    playbook_commands.add_to(app)
     usage_commands.add_to(app)
     context_commands.add_to(app)
     approval_commands.add_to(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import chain, islice
 from typing import Annotated, Any
 
 import typer
@@ -69,20 +70,27 @@ def stress_tool(
     Exit code 1 when the tool declares less than that, or nothing can be proposed. Ctrl-C stops it.
     """
     body = {"arguments": _arguments(arguments), "runs": runs}
+    calls = service_of(context, config).stream(f"/v1/tools/{segment(name)}/stress", body, within_s=_LONGEST_RUN_S)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[took]}"))
     found: Mapping[str, Any] = {}
     done = 0
-    with Progress(*columns, console=paper.console(to_error=True), disable=as_json, transient=True) as progress:
-        bar = progress.add_task(name, total=runs, took="")
-        try:
-            for told in service_of(context, config).stream(f"/v1/tools/{segment(name)}/stress", body, within_s=_LONGEST_RUN_S):
+    try:
+        first = list(islice(calls, 1))  # what is refused is told before anything is drawn
+        with Progress(*columns, console=paper.console(to_error=True), disable=as_json, transient=True) as progress:
+            bar = progress.add_task(name, total=runs, took="")
+            for told in chain(first, calls):
                 if "run" in told:
                     done = told["run"]
                     progress.update(bar, completed=done, took=told["why"] or f"{told['took_ms']:.1f} ms")
                 else:
                     found = told
-        except KeyboardInterrupt:
-            raise CommandFault(PROBLEM, "stopped", f"stopped after {done} of {runs} calls; nothing is proposed") from None
+    except KeyboardInterrupt:
+        raise CommandFault(PROBLEM, "stopped", f"stopped after {done} of {runs} calls; nothing is proposed") from None
+    except CommandFault as fault:
+        if fault.facts.get("field") not in (None, "tool"):  # of the arguments, as they were typed here
+            cure = f"Give them with --arguments; `floorhand tools show {name}` shows which."
+            raise CommandFault(USAGE, fault.code, fault.message, cure, fault.facts) from None
+        raise
     if not found:
         raise CommandFault(PROBLEM, "broken_off", "the measurement ended early", "See the service's journal.")
     paper.show_facts(found, as_json=as_json)

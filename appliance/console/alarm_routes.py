@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import FastAPI
+from pydantic import Field
 
+from appliance.console.bodies import Limit, Reasoned, Said
 from appliance.contracts.alarm import Disposition, Inhibition
 from appliance.contracts.alarm_acts import AlarmActs
 from appliance.contracts.store import Ledger
 from appliance.store import views
-
-Limit = Annotated[int, Query(ge=1, le=1000)]
-
-
-class Said(BaseModel):
-    """Who says so."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    by: str = Field(min_length=1, max_length=100)
 
 
 class SaidOfShown(Said):
@@ -30,16 +21,8 @@ class SaidOfShown(Said):
     revision: int | None = None
 
 
-class ReasonedOfShown(SaidOfShown):
+class ReasonedOfShown(Reasoned, SaidOfShown):
     """A word on an activation that needs a reason."""
-
-    reason: str = Field(min_length=1, max_length=2000)
-
-
-class Reasoned(Said):
-    """A word that needs a reason."""
-
-    reason: str = Field(min_length=1, max_length=2000)
 
 
 class Timed(Reasoned):

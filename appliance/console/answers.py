@@ -23,6 +23,7 @@ from appliance.contracts.errors import (
     Uncertain,
     Unidentified,
 )
+from appliance.foundation.invalid_input import field_of, sentence_of, words_of
 
 # First match counts, so a class stands before the one it descends from.
 _STATUS: tuple[tuple[type[FloorhandError], int], ...] = (
@@ -55,8 +56,8 @@ def add_error_answers(api: FastAPI) -> None:
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        faults = [{"key": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in error.errors()]
-        message = "; ".join(f"{each['key']}: {each['message']}" for each in faults)
+        faults = [{"key": field_of(each), "message": words_of(each)} for each in error.errors()]
+        message = "; ".join(map(sentence_of, error.errors()))
         return _answer(422, Malformed.code, message, f"Correct what is named; {_ADDRESSES}.", {"faults": faults}, {})
 
     async def other(request: Request, error: Exception) -> JSONResponse:

@@ -6,24 +6,17 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
 
+from appliance.console.acts import NO_ACTS, Acts
 from appliance.console.peer import PeerProtocol
 from appliance.console.routes import ReadVitals, build_api
-from appliance.contracts.approval_acts import ApprovalActs
-from appliance.contracts.check_acts import CheckActs
-from appliance.contracts.context_acts import ContextActs
 from appliance.contracts.errors import OwnedElsewhere
-from appliance.contracts.history import TagHistory
-from appliance.contracts.ledger_acts import LedgerActs
 from appliance.contracts.ports import Core
 from appliance.contracts.store import Ledger
-from appliance.contracts.ticket_acts import TicketActs
-from appliance.contracts.token_acts import TokenActs
-from appliance.contracts.tool_acts import ToolActs
 from appliance.foundation.unix_socket import refusal_of
 
 log = logging.getLogger(__name__)
@@ -46,30 +39,12 @@ class LocalApi:
         path: Path,
         language: str,
         languages: Sequence[str] = (),
-        ledger_acts: LedgerActs | None = None,
-        token_acts: TokenActs | None = None,
-        context_acts: ContextActs | None = None,
-        ticket_acts: TicketActs | None = None,
-        check_acts: CheckActs | None = None,
-        tool_acts: ToolActs | None = None,
-        approval_acts: ApprovalActs | None = None,
-        history: TagHistory | None = None,
+        acts: Acts = NO_ACTS,
+        refuses_talk: Callable[[], str] = lambda: "",
     ) -> None:
         self._path = path
         self._api = build_api(
-            core,
-            ledger,
-            read_vitals,
-            language=language,
-            languages=languages,
-            ledger_acts=ledger_acts,
-            token_acts=token_acts,
-            context_acts=context_acts,
-            ticket_acts=ticket_acts,
-            check_acts=check_acts,
-            tool_acts=tool_acts,
-            approval_acts=approval_acts,
-            history=history,
+            core, ledger, read_vitals, language=language, languages=languages, acts=acts, refuses_talk=refuses_talk
         )
         self.serving = asyncio.Event()
 

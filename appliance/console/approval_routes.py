@@ -6,19 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
-from pydantic import BaseModel, ConfigDict, Field
 
+from appliance.console.bodies import Limit, Said
 from appliance.contracts.approval_acts import ApprovalActs
 
 _LONGEST_NAME = 200
-
-
-class Reset(BaseModel):
-    """Whose word it is."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    by: str = Field(min_length=1, max_length=100)
 
 
 def add_approvals(api: FastAPI, acts: ApprovalActs) -> None:
@@ -26,7 +18,7 @@ def add_approvals(api: FastAPI, acts: ApprovalActs) -> None:
 
     @api.get("/v1/approvals")
     async def decisions(
-        session: Annotated[str, Query(max_length=_LONGEST_NAME)] = "", limit: Annotated[int, Query(ge=1, le=1000)] = 100
+        session: Annotated[str, Query(max_length=_LONGEST_NAME)] = "", limit: Limit = 100
     ) -> list[Mapping[str, Any]]:
         return list(await acts.decisions(session, limit))
 
@@ -37,5 +29,5 @@ def add_approvals(api: FastAPI, acts: ApprovalActs) -> None:
         return await acts.rules(about, role)
 
     @api.post("/v1/approvals/{session_id:path}/reset")
-    async def reset(session_id: str, said: Reset) -> Mapping[str, Any]:
+    async def reset(session_id: str, said: Said) -> Mapping[str, Any]:
         return await acts.reset(session_id, said.by)

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import FastAPI
 
+from appliance.console.bodies import Limit, Said
 from appliance.contracts.check_acts import CheckActs
-
-Limit = Annotated[int, Query(ge=1, le=1000)]
-
-
-class Said(BaseModel):
-    """Who says so."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    by: str = Field(min_length=1, max_length=100)
 
 
 def add_checks(api: FastAPI, acts: CheckActs) -> None:

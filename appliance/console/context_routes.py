@@ -14,8 +14,8 @@ def add_context(api: FastAPI, acts: ContextActs) -> None:
     """Add the addresses to ``api``."""
 
     @api.get("/v1/contexts/stale")
-    async def stale() -> list[Mapping[str, Any]]:
-        return list(await acts.stale_contexts())
+    async def stale() -> Mapping[str, Any]:
+        return await acts.stale_contexts()
 
     @api.get("/v1/contexts/of/{session:path}")
     async def context(session: str) -> Mapping[str, Any]:

@@ -6,18 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict, Field
 
+from appliance.console.bodies import Noted
 from appliance.contracts.ledger_acts import LedgerActs
-
-
-class Noted(BaseModel):
-    """Who says so, and why."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    by: str = Field(min_length=1, max_length=100)
-    note: str = Field(min_length=1, max_length=2000, pattern=r"\S", description="in words")
 
 
 def add_ledger_acts(api: FastAPI, acts: LedgerActs) -> None:

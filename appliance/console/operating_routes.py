@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from appliance.console.bodies import Limit, Reasoned, Said
 from appliance.contracts.operating_acts import OperatingActs
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Ledger
@@ -17,39 +18,19 @@ LONGEST_DRAIN_WAIT_S = 60.0
 """A client that wants to wait longer asks again."""
 
 
-class Said(BaseModel):
-    """Who says so."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    by: str = Field(min_length=1, max_length=100)
-
-
-class Reasoned(Said):
-    """A word that needs a reason."""
-
-    reason: str = Field(min_length=1, max_length=2000)
-
-
-class Held(BaseModel):
+class Held(Said):
     """Hold with a reason, or release: what ``by`` holds, or somebody else's (``of``), or ``everyone``'s."""
 
-    model_config = ConfigDict(extra="forbid")
-
     on: bool
-    by: str = Field(min_length=1, max_length=100)
     reason: str = Field(default="", max_length=2000)
     of: str = Field(default="", max_length=100)
     everyone: bool = False
 
 
-class Drained(BaseModel):
+class Drained(Said):
     """Take nothing new and wait for what runs, or take work again."""
 
-    model_config = ConfigDict(extra="forbid")
-
     on: bool = True
-    by: str = Field(min_length=1, max_length=100)
     wait_s: float = Field(default=0.0, ge=0, le=LONGEST_DRAIN_WAIT_S, allow_inf_nan=False)
 
 
@@ -79,7 +60,7 @@ def add_operating(api: FastAPI, acts: OperatingActs, ledger: Ledger) -> None:
         return await acts.verify_unknown(identity, said.by)
 
     @api.get("/v1/audit")
-    async def audit(limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[views.Shown]:
+    async def audit(limit: Limit = 100) -> list[views.Shown]:
         return await views.audit(ledger, limit=limit)
 
     @api.get("/v1/audit/verify")

@@ -3,51 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import FastAPI, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import Depends, FastAPI, Request, Response
+from pydantic import Field
 
+from appliance.console.acts import NO_ACTS, Acts
 from appliance.console.alarm_routes import add_alarms
 from appliance.console.answers import add_error_answers
 from appliance.console.approval_routes import add_approvals
+from appliance.console.bodies import Body, Limit, Said
 from appliance.console.check_routes import add_checks
 from appliance.console.context_routes import add_context
+from appliance.console.full_card import kept_for_alarms
 from appliance.console.history_routes import add_history
 from appliance.console.ledger_routes import add_ledger_acts
 from appliance.console.operating_routes import add_operating
+from appliance.console.playbook_routes import add_playbooks
 from appliance.console.ticket_routes import add_tickets
 from appliance.console.token_routes import add_tokens, holder_of
 from appliance.console.tool_routes import add_tools
 from appliance.console.usage_routes import add_usage
 from appliance.contracts.admission import AdmissionStatus, Arrival
-from appliance.contracts.approval_acts import ApprovalActs
-from appliance.contracts.check_acts import CheckActs
-from appliance.contracts.context_acts import ContextActs
 from appliance.contracts.delivery import Channel, DeliveryStatus
 from appliance.contracts.errors import Malformed
-from appliance.contracts.history import TagHistory
-from appliance.contracts.ledger_acts import LedgerActs
 from appliance.contracts.ports import Core
 from appliance.contracts.store import Ledger
-from appliance.contracts.ticket_acts import TicketActs
 from appliance.contracts.token_acts import TokenActs
-from appliance.contracts.tool_acts import ToolActs
 from appliance.store import views
 from appliance.version import VERSION
 
 ReadVitals = Callable[[], Mapping[str, Any]]
-Limit = Annotated[int, Query(ge=1, le=1000)]
 
 _KEEPS_SYNC = ("identity", "coordinator", "sync")  # degraded parts: may be a copy, not reached, lanes that are stopped
 _LONGEST_WAIT_S = 120.0  # beyond the bound of any turn's first answer; a client that wants more asks again
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Sentence(_Body):
+class Sentence(Body):
     """Something to be said to the appliance, or by it."""
 
     text: str = Field(max_length=2000)
@@ -63,12 +55,11 @@ class Asked(Sentence):
     by: str = Field(default="console", min_length=1, max_length=100, description="who asks: each person has a lane of their own")
 
 
-class Settlement(_Body):
+class Settlement(Said):
     """A person's word on how an unknown ended."""
 
     verdict: Literal["done", "not-done", "interrupted"]
     note: str = Field(default="", max_length=2000)
-    by: str = Field(min_length=1, max_length=100)
 
 
 def build_api(
@@ -78,40 +69,42 @@ def build_api(
     *,
     language: str,
     languages: Sequence[str] = (),
-    ledger_acts: LedgerActs | None = None,
-    token_acts: TokenActs | None = None,
-    context_acts: ContextActs | None = None,
-    ticket_acts: TicketActs | None = None,
-    check_acts: CheckActs | None = None,
-    tool_acts: ToolActs | None = None,
-    approval_acts: ApprovalActs | None = None,
-    history: TagHistory | None = None,
+    acts: Acts = NO_ACTS,
+    refuses_talk: Callable[[], str] = lambda: "",
 ) -> FastAPI:
-    """Return the API. ``language`` is used where a caller names none, ``languages`` are all there are (empty: any)."""
-    api = FastAPI(title="Floorhand", version=VERSION, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
+    """Return the API. ``language`` is used where a caller names none, ``languages`` are all there are (empty: any).
+
+    ``refuses_talk`` says why only alarms are taken at present, and nothing while all is.
+    """
+    always = [Depends(kept_for_alarms(refuses_talk))]
+    api = FastAPI(
+        title="Floorhand", version=VERSION, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json", dependencies=always
+    )
     add_error_answers(api)
     _add_state(api, core, read_vitals)
     add_alarms(api, core.alarms, ledger)
     add_operating(api, core.operating, ledger)
-    if ledger_acts is not None:
-        add_ledger_acts(api, ledger_acts)
-    if token_acts is not None:
-        add_tokens(api, token_acts)
-    if context_acts is not None:
-        add_context(api, context_acts)
-    if ticket_acts is not None:
-        add_tickets(api, ticket_acts, ledger)
-    if check_acts is not None:
-        add_checks(api, check_acts)
+    if acts.ledger is not None:
+        add_ledger_acts(api, acts.ledger)
+    if acts.tokens is not None:
+        add_tokens(api, acts.tokens)
+    if acts.context is not None:
+        add_context(api, acts.context)
+    if acts.tickets is not None:
+        add_tickets(api, acts.tickets, ledger)
+    if acts.checks is not None:
+        add_checks(api, acts.checks)
     add_usage(api, ledger)
-    if approval_acts is not None:
-        add_approvals(api, approval_acts)
-    if tool_acts is not None:
-        add_tools(api, tool_acts)
-    if history is not None:
-        add_history(api, history)
+    if acts.approvals is not None:
+        add_approvals(api, acts.approvals)
+    if acts.tools is not None:
+        add_tools(api, acts.tools)
+    if acts.playbooks is not None:
+        add_playbooks(api, acts.playbooks)
+    if acts.history is not None:
+        add_history(api, acts.history)
     _add_ledger(api, core, ledger)
-    _add_acts(api, core, languages, language, token_acts)
+    _add_acts(api, core, languages, language, acts.tokens)
     return api
 
 

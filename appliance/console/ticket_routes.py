@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import FastAPI
 
+from appliance.console.bodies import Limit, Noted
 from appliance.contracts.store import Ledger
 from appliance.contracts.ticket_acts import TicketActs
 from appliance.store import ticket_views
-
-Limit = Annotated[int, Query(ge=1, le=1000)]
-
-
-class Resolved(BaseModel):
-    """A person's word that a ticket is done, and how."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    by: str = Field(min_length=1, max_length=100)
-    note: str = Field(min_length=1, max_length=2000, pattern=r"\S", description="what was done about it")
 
 
 def add_tickets(api: FastAPI, acts: TicketActs, ledger: Ledger) -> None:
@@ -36,5 +25,5 @@ def add_tickets(api: FastAPI, acts: TicketActs, ledger: Ledger) -> None:
         return await ticket_views.ticket(ledger, identity)
 
     @api.post("/v1/tickets/{identity:path}/resolve")
-    async def resolve(identity: str, said: Resolved) -> Mapping[str, Any]:
+    async def resolve(identity: str, said: Noted) -> Mapping[str, Any]:
         return await acts.resolve(identity, said.note, said.by)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from appliance.console.bodies import Body, Said
 from appliance.console.peer import peer_of
 from appliance.contracts.errors import Unidentified
 from appliance.contracts.session_token import Person, Role
@@ -17,30 +18,24 @@ from appliance.contracts.token_acts import TokenActs, Verified
 _LONGEST = 8192  # characters; what is longer than a token is refused with its own sentence up to here
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Wanted(_Body):
+class Wanted(Said):
     """A token to be made."""
 
     person: Person
     role: Role
     hours: float = Field(gt=0, allow_inf_nan=False)
-    by: str = Field(min_length=1, max_length=100)
 
 
-class Shown(_Body):
+class Shown(Body):
     """A token to be looked at."""
 
     token: str = Field(min_length=1, max_length=_LONGEST)
 
 
-class Revoked(_Body):
+class Revoked(Said):
     """A token to be ended, by its id."""
 
     id: str = Field(min_length=1, max_length=100)
-    by: str = Field(min_length=1, max_length=100)
     note: str = Field(default="", max_length=2000)
 
 

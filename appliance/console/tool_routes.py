@@ -8,15 +8,14 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from appliance.console.bodies import Body
 from appliance.contracts.tool_acts import ToolActs
 
 
-class Measurement(BaseModel):
+class Measurement(Body):
     """What a tool is called with, and how often."""
-
-    model_config = ConfigDict(extra="forbid")
 
     arguments: dict[str, Any] = Field(default_factory=dict)
     runs: Annotated[int, Field(ge=1, le=1000)] = 50

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI
 
+from appliance.console.bodies import Limit
 from appliance.contracts.errors import Malformed
 from appliance.contracts.store import Ledger
 from appliance.store import model_calls
-
-Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 def add_usage(api: FastAPI, ledger: Ledger) -> None:

@@ -36,6 +36,15 @@ class Approver(Protocol):
         and note that it is denied; empty while the yes counts."""
         ...
 
+    def note_held(self, tx: Transaction, turn: Turn, action: Action, call: ToolCall, tool: Tool | LedgerTool, why: str) -> None:
+        """Note that a call is not made while the appliance is on hold."""
+        ...
+
+    async def note_nested(self, call: ToolCall, tool: str, why: str, *, is_hidden: bool = False) -> None:
+        """Note that a call that a tool wanted to make of another one was refused before it was decided about. ``call`` is that of
+        the outer tool."""
+        ...
+
     async def decide_nested(self, call: ToolCall, tool: Tool, arguments: BaseModel) -> Verdict:
         """Return what becomes of a call that a tool makes of another one, which only reads, while it is called itself. Nobody can
         be asked within a call: what would have to be is denied. Never raises for a denial."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 
@@ -20,7 +20,8 @@ class ContextActs(Protocol):
         """
         ...
 
-    async def stale_contexts(self) -> Sequence[Mapping[str, Any]]:
-        """Return the running sessions whose snapshot is older than what is there now: ``{session, lane, taken_utc, commit,
-        commit_now, changed}``."""
+    async def stale_contexts(self) -> Mapping[str, Any]:
+        """Return ``{running, not_taken_up}``: the running sessions whose snapshot is older than what is in use now, each
+        ``{session, lane, taken_utc, commit, commit_now, changed}``, and the names of the playbooks whose files were changed and
+        are not in use yet."""
         ...

@@ -2,11 +2,14 @@
 
     motor_3.temperature < 90 and pump_3.flow > 5
     not conveyor_3.running or 0 < conveyor_3.speed <= 1.5
-    valve_2.position == "closed"
+    valve_2.position == "closed" and motor_3.status != "fault"
 
-Names of tags are ``asset.tag``; numbers; ``true`` and ``false``; names of enumerations in quotes; ``and or not``; comparisons,
-also chained; ``+ - * /``. Python's own parser reads the text; what it found is taken over into the tree below, part by part,
-and whatever is not named here is refused. Nothing is ever evaluated by Python.
+Names of tags are ``asset.tag``; numbers; ``true`` and ``false``; names of states in quotes; ``and or not``; comparisons, also
+chained; ``+ - * /``. Of a bitfield each bit is judged by itself, whatever else is set: ``== "fault"`` is that this bit is set,
+``!= "fault"`` that it is not. A number that an enumeration has no name for is no state, and fulfils neither.
+
+Python's own parser reads the text; what it found is taken over into the tree below, part by part, and whatever is not named here
+is refused. Nothing is ever evaluated by Python.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from appliance.contracts.errors import Malformed
+from appliance.contracts.named_value import states_of
 from appliance.contracts.reading import Value
-from appliance.contracts.tag import DataType, Tag
+from appliance.contracts.tag import Tag
 
 LONGEST = 500
 """Characters of an expression: one that is longer is not understood by the person who has to answer for it."""
@@ -122,22 +126,14 @@ def tags_in(expression: Expression) -> frozenset[str]:
     return frozenset(_tags(expression))
 
 
-def faults_of(expression: Expression, tags: Mapping[str, Tag]) -> Iterator[tuple[str, str]]:
-    """Yield what makes no sense for these tags, each with the word it is about (a tag's key or a name; may be empty)."""
-    faults: list[tuple[str, str]] = []
-    kind = _kind(expression, tags, faults)
-    if kind not in (None, Kind.TRUTH):
-        faults.append((f"is {kind}, and has to be something that is true or false", ""))
-    yield from faults
-
-
-def holds(expression: Expression, values: Mapping[str, Value]) -> bool:
-    """Whether an expression is true of these values, by tag.
+def holds(expression: Expression, values: Mapping[str, Value], tags: Mapping[str, Tag]) -> bool:
+    """Whether an expression is true of these values, by tag. ``tags`` are those it is about, as they are declared.
 
     Raises:
-        Malformed: it cannot be judged: a tag is missing or of another kind than it was declared, or a number is divided by zero.
+        Malformed: it cannot be judged: a tag is missing, of another kind than it was declared, or in a state that it does not
+            declare, or a number is divided by zero.
     """
-    found = _value(expression, values)
+    found = _value(expression, _Shown(values, tags))
     if not isinstance(found, bool):
         raise Malformed("it is neither true nor false")
     return found
@@ -162,7 +158,11 @@ def _taken_over(node: ast.expr, depth: int) -> Expression:
         case ast.UnaryOp(op=ast.Not(), operand=part):
             return Not(_taken_over(part, deeper))
         case ast.UnaryOp(op=ast.USub(), operand=part):
-            return Arithmetic("-", Constant(0.0), _taken_over(part, deeper))
+            match _taken_over(part, deeper):
+                case Constant(float(number)):
+                    return Constant(-number)
+                case negated:
+                    return Arithmetic("-", Constant(0.0), negated)
         case ast.BoolOp(op=joint, values=parts):
             word = "and" if isinstance(joint, ast.And) else "or"
             return Logic(word, tuple(_taken_over(part, deeper) for part in parts))
@@ -211,68 +211,7 @@ def _tags(expression: Expression) -> Iterator[str]:
             return
 
 
-# does it make sense -----------------------------------------------------------------------------------------------------
-def _kind(expression: Expression, tags: Mapping[str, Tag], faults: list[tuple[str, str]]) -> Kind | None:
-    """Return what a part is, and note what is wrong in it; None when that keeps it from being anything."""
-    match expression:
-        case Constant(value):
-            return Kind.TRUTH if isinstance(value, bool) else Kind.TEXT if isinstance(value, str) else Kind.NUMBER
-        case TagValue(key):
-            if key not in tags:
-                faults.append((f"{key} is not a tag of this plant", key))
-                return None
-            return kind_of(tags[key])
-        case Not(part):
-            return _all_are(Kind.TRUTH, (part,), "not", tags, faults)
-        case Logic(word, parts):
-            return _all_are(Kind.TRUTH, parts, word, tags, faults)
-        case Arithmetic(sign, left, right):
-            return _all_are(Kind.NUMBER, (left, right), sign, tags, faults)
-        case Comparison(first, following):
-            before = first
-            for sign, part in following:
-                _compared(before, sign, part, tags, faults)
-                before = part
-            return Kind.TRUTH
-
-
-def kind_of(tag: Tag) -> Kind:
-    """Return what the value of a tag is."""
-    if tag.type is DataType.BOOL:
-        return Kind.TRUTH
-    return Kind.TEXT if tag.names or tag.flags or tag.type is DataType.STRING else Kind.NUMBER
-
-
-def _all_are(
-    wanted: Kind, parts: tuple[Expression, ...], word: str, tags: Mapping[str, Tag], faults: list[tuple[str, str]]
-) -> Kind:
-    for part in parts:
-        found = _kind(part, tags, faults)
-        if found not in (None, wanted):
-            faults.append((f"{spelled(part)} is {found}, and {word!r} needs {wanted}", ""))
-    return wanted
-
-
-def _compared(left: Expression, sign: str, right: Expression, tags: Mapping[str, Tag], faults: list[tuple[str, str]]) -> None:
-    kinds = _kind(left, tags, faults), _kind(right, tags, faults)
-    if None in kinds:
-        return
-    if kinds[0] is not kinds[1]:
-        faults.append((f"{spelled(left)} is {kinds[0]} and {spelled(right)} is {kinds[1]}: they cannot be compared", ""))
-    elif kinds[0] is not Kind.NUMBER and sign not in ("==", "!="):
-        faults.append((f"{spelled(left)} is {kinds[0]}: it can only be compared by == and !=", ""))
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, TagValue) and isinstance(other, Constant) and isinstance(other.value, str):
-            known = names_of(tags[one.key])
-            if known and other.value not in known:
-                faults.append((f"{one.key} is never {other.value!r}", other.value))
-
-
-def names_of(tag: Tag) -> frozenset[str]:
-    """Return the names an enumeration may show; empty for what may show any text."""
-    return frozenset(tag.names.values())
-
-
+# writing it -----------------------------------------------------------------------------------------------------------
 def spelled(expression: Expression) -> str:
     """Return an expression as it is written."""
     match expression:
@@ -296,29 +235,48 @@ def _inner(expression: Expression) -> str:
 
 
 # is it true -------------------------------------------------------------------------------------------------------------
-def _value(expression: Expression, values: Mapping[str, Value]) -> float | bool | str:
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What tags show now, and how they are declared, by key."""
+
+    values: Mapping[str, Value]
+    tags: Mapping[str, Tag]
+
+    def value(self, key: str) -> Value:
+        if key not in self.values or key not in self.tags:
+            raise Malformed(f"{key} is not known", tag=key)
+        value = self.values[key]
+        if states_of(self.tags[key], value) == ():
+            raise Malformed(f"{key} shows {value}, which is no state that it declares", tag=key)
+        return value
+
+    def bits(self, part: Expression) -> tuple[str, ...] | None:
+        """The names of the set bits, if a part is a bitfield."""
+        if not isinstance(part, TagValue) or part.key not in self.tags or not self.tags[part.key].flags:
+            return None
+        return states_of(self.tags[part.key], self.value(part.key))
+
+
+def _value(expression: Expression, shown: _Shown) -> float | bool | str:
     match expression:
         case Constant(value):
             return value
         case TagValue(key):
-            if key not in values:
-                raise Malformed(f"{key} is not known", tag=key)
-            return values[key]
+            return shown.value(key)
         case Not(part):
-            return not _truth(part, values)
+            return not _truth(part, shown)
         case Logic(word, parts):
-            judged = [_truth(part, values) for part in parts]
+            judged = [_truth(part, shown) for part in parts]
             return all(judged) if word == "and" else any(judged)
         case Comparison(first, following):
-            before, judged = _value(first, values), []
+            before, judged = first, []
             for sign, part in following:
-                after = _value(part, values)
-                judged.append(_compare(before, sign, after))
-                before = after
+                judged.append(_compare(before, sign, part, shown))
+                before = part
             return all(judged)
         case Arithmetic(sign, left, right):
             try:
-                found = _CALCULATE[sign](_number(left, values), _number(right, values))
+                found = _CALCULATE[sign](_number(left, shown), _number(right, shown))
             except (ZeroDivisionError, OverflowError) as error:
                 raise Malformed(f"{spelled(expression)} cannot be calculated") from error
             if not math.isfinite(found):
@@ -326,26 +284,33 @@ def _value(expression: Expression, values: Mapping[str, Value]) -> float | bool 
             return found
 
 
-def _compare(left: float | bool | str, sign: str, right: float | bool | str) -> bool:
-    is_same_kind = _kind_of_value(left) is _kind_of_value(right)
-    if not is_same_kind or (sign not in ("==", "!=") and _kind_of_value(left) is not Kind.NUMBER):
-        raise Malformed(f"{left} and {right} cannot be compared")
-    return _COMPARE[sign](left, right)
+def _compare(left: Expression, sign: str, right: Expression, shown: _Shown) -> bool:
+    for one, other in ((left, right), (right, left)):
+        bits = shown.bits(one)
+        if bits is not None:
+            if not (isinstance(other, Constant) and isinstance(other.value, str) and sign in ("==", "!=")):
+                raise Malformed(f"{spelled(one)} is several bits, and each has to be asked for by its name")
+            return (other.value in bits) is (sign == "==")
+    first, second = _value(left, shown), _value(right, shown)
+    is_same_kind = _kind_of_value(first) is _kind_of_value(second)
+    if not is_same_kind or (sign not in ("==", "!=") and _kind_of_value(first) is not Kind.NUMBER):
+        raise Malformed(f"{first} and {second} cannot be compared")
+    return _COMPARE[sign](first, second)
 
 
 def _kind_of_value(value: float | bool | str) -> Kind:
     return Kind.TRUTH if isinstance(value, bool) else Kind.TEXT if isinstance(value, str) else Kind.NUMBER
 
 
-def _truth(expression: Expression, values: Mapping[str, Value]) -> bool:
-    found = _value(expression, values)
+def _truth(expression: Expression, shown: _Shown) -> bool:
+    found = _value(expression, shown)
     if not isinstance(found, bool):
         raise Malformed(f"{spelled(expression)} is neither true nor false")
     return found
 
 
-def _number(expression: Expression, values: Mapping[str, Value]) -> float:
-    found = _value(expression, values)
+def _number(expression: Expression, shown: _Shown) -> float:
+    found = _value(expression, shown)
     if isinstance(found, bool | str) or not math.isfinite(found):
         raise Malformed(f"{spelled(expression)} is not a number")
     return float(found)

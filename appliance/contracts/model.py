@@ -107,6 +107,11 @@ class LanguageModel(Protocol):
         the schema where the model reads it. With ``most_tokens`` it has to fit :attr:`context_tokens`."""
         ...
 
+    def give_up(self, name: str) -> bool:
+        """Let the model of this :attr:`name` rest, which took no length of a request, and forget what was learnt of it, which
+        may be wrong. Return whether another may be asked now."""
+        ...
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask once, with every retry, rotation and fallback there is.
 

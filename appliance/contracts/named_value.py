@@ -39,6 +39,31 @@ def number_of(tag: Tag, value: Value) -> int:
     return number
 
 
+def states_of(tag: Tag, value: Value) -> tuple[str, ...] | None:
+    """Return what ``value``, as it is shown, says by name: the state of an enumeration, every set bit of a bitfield.
+
+    Empty when it is no state that the tag declares; such a value says nothing. A set bit without a name is "bit 5" here, too, and
+    no set bit at all is ``NO_FLAG``. None for a tag with neither ``names`` nor ``flags``.
+    """
+    if tag.flags:
+        return tuple(value.split(_JOINT)) if isinstance(value, str) else ()
+    if not tag.names:
+        return None
+    return (value,) if isinstance(value, str) and value in tag.names.values() and not _is_any_number(tag, value) else ()
+
+
+def names_of(tag: Tag) -> frozenset[str]:
+    """Return the names that a tag's ``names`` or ``flags`` may show; empty for a tag that has neither."""
+    return frozenset({*tag.flags.values(), NO_FLAG}) if tag.flags else frozenset(tag.names.values())
+
+
+def _is_any_number(tag: Tag, name: str) -> bool:
+    """Whether a name is shown for a number that has none, too: names {3: "7"}, and the device says 7."""
+    if len(name) > _MOST_DIGITS or not name.removeprefix("-").isdecimal():
+        return False
+    return str(int(name)) == name and int(name) not in tag.names
+
+
 def _of_name(tag: Tag, told: str) -> int | None:
     """A name is a name first, even if it looks like a number: what is shown can always be written back."""
     if not tag.flags:

@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+MODEL_SOURCE, PLAYBOOK_SOURCE, PHRASE_SOURCE = "model:", "playbook:", "phrase:"
+"""How the sources of plans begin: whoever made them."""
+
 
 class ActionState(StrEnum):
     """State of an action node. WAITING is a question not yet answered; SKIPPED had a false condition."""

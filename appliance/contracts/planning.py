@@ -19,6 +19,8 @@ class Asked:
     ``intent`` is what the phrases took the words for (``not_understood`` when they know none); its ``text`` is what was said.
     ``facts`` is what planning may need besides: ``last_said``, ``pending``, ``online``. ``tools`` are those the asker may see: no
     planner learns of others (T3). ``earlier`` are the steps done so far when a plan that goes on is to be continued.
+    ``passed_over`` is what planners found and will not do, and said nothing of since the next one was asked: whoever keeps the
+    records takes it from there.
     """
 
     intent: Intent
@@ -29,6 +31,7 @@ class Asked:
     turn_id: str = ""
     is_unattended: bool = False
     earlier: tuple[Action, ...] = ()
+    passed_over: list[Refused] = field(default_factory=list)
 
 
 _NEEDED = "needed"
@@ -62,12 +65,17 @@ class PlanMaker(Protocol):
 class PlanGate(Protocol):
     """Looks at a plan before it is stored, so that nobody is asked to confirm what would be refused (X2)."""
 
-    async def require_visible(self, steps: Iterable[Step], asked: Asked) -> None:
+    async def require_visible(self, steps: Iterable[Step], asked: Asked, source: str = "") -> None:
         """Note and refuse what needs a tool above the asker's level, before anything is told of what it is about (T3).
 
         Raises:
             Refused: in the words for a tool that is not there.
         """
+        ...
+
+    async def note_refused(self, refused: Refused, asked: Asked, steps: Iterable[Step] = ()) -> None:
+        """Note what is refused before there is a plan to look at: ``steps``, or the tools that a planner named. What would only
+        have told something leaves no record."""
         ...
 
     async def prepare(self, plan: Plan, asked: Asked) -> Plan:

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
-from appliance.contracts.alarm_definition import AlarmDefinition, Condition, ConditionKind
+from appliance.contracts.alarm_definition import AlarmDefinition, Condition, ConditionKind, Suppression
 from appliance.contracts.errors import Malformed
 from appliance.contracts.link import Addressing, Device, Link, LinkProtocol, read_written
+from appliance.contracts.named_value import names_of
 from appliance.contracts.tag import MQTT_LINK, DataType, RegisterKind, Tag, WireNumber
 from appliance.contracts.topic_mapping import TopicMapping
 
@@ -142,6 +143,8 @@ class Plant(_Frozen):
                     yield (*at, "condition"), f"alarm {alarm.id}: tag {key} is not polled; give it a poll group"
             if alarm.condition and alarm.condition.tag in tags and (why := _unjudgeable(alarm.condition, tags)):
                 yield (*at, "condition"), f"alarm {alarm.id}: {why}"
+            if (rule := alarm.suppressed_while) and rule.tag in tags and (why := _never_shown(rule, tags[rule.tag])):
+                yield (*at, "suppressed_while", "equals"), f"alarm {alarm.id}: {why}"
         for again, name in _repeated(alarm.id for alarm in self.alarms):
             yield ("alarms", again, "id"), f"alarm {name}: declared twice"
         sources = [(index, a.source_id) for index, a in enumerate(self.alarms) if a.source_id]
@@ -250,6 +253,14 @@ def _unjudgeable(condition: Condition, tags: Mapping[str, Tag]) -> str:
         return "" if tag.type is DataType.BOOL else f"condition bit needs a bool, {tag.key} is {tag.type}"
     is_number = tag.type not in (DataType.BOOL, DataType.STRING) and not (tag.names or tag.flags)
     return "" if is_number or kind is ConditionKind.BAD_VALUE else f"condition {kind} needs a number, which {tag.key} is not"
+
+
+def _never_shown(rule: Suppression, tag: Tag) -> str:
+    """Return why a tag that shows names never shows the one that suppresses an alarm, or an empty text."""
+    names = names_of(tag)
+    if not names or rule.equals in names:
+        return ""
+    return f"{tag.key} is never {rule.equals!r}; it shows {', '.join(sorted(names))}"
 
 
 def _repeated(names: Iterable[_Name]) -> Iterator[tuple[int, _Name]]:

@@ -43,6 +43,11 @@ class Procedures(Protocol):
         """
         ...
 
+    def made_of(self, name: str) -> Any:
+        """Return all that running one would do, whoever asks, as JSON: its parameters and steps, and those of the playbooks it
+        goes on with. None when there is none of this name."""
+        ...
+
     def steps_of(self, name: str, given: Mapping[str, Any], language: str, level: AccessLevel) -> tuple[Step, ...]:
         """Return the steps of one that is asked for with these parameters.
 

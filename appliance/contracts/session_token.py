@@ -52,7 +52,16 @@ def shown_audience(audience: str) -> str:
 
 def is_name(text: str) -> bool:
     """Whether a text can stand for a person or a thing in records and on a screen: it can be shown, and holds more than space."""
-    return bool(text) and text.isprintable() and text == text.strip()
+    return not why_no_name(text)
+
+
+def why_no_name(text: str) -> str:
+    """Return why a text is no such name, to go on with after its kind ("the name ..."); empty when it is one."""
+    if not text.isprintable():
+        return "has characters that cannot be shown"
+    if not text.strip():
+        return "is empty"
+    return "" if text == text.strip() else "begins or ends with a space"
 
 
 class TokenClaims(BaseModel):
@@ -72,8 +81,8 @@ class TokenClaims(BaseModel):
     @field_validator("sub", "aud", "iss", "jti")
     @classmethod
     def _can_be_shown(cls, text: str) -> str:
-        if not is_name(text):
-            raise ValueError("has characters that cannot be shown")
+        if why := why_no_name(text):
+            raise ValueError(why)
         return text
 
     @model_validator(mode="after")

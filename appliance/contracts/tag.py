@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from math import isfinite
 from typing import Annotated, Any, Self
@@ -16,6 +17,7 @@ MOST_STRING_REGISTERS = 60
 
 NO_FLAG = "none"
 """Text of a bitfield in which no bit is set."""
+_BIT = re.compile(r"bit \d+")  # how a set bit without a name is shown
 
 MQTT_LINK = "mqtt"
 """``link`` of tags that a gateway publishes; no Modbus link may have this name."""
@@ -109,6 +111,11 @@ WireNumber = Annotated[StrictInt, BeforeValidator(_plain_number)]
 """A whole number of the wire (an address, a device id). Neither text nor a fraction nor true stands for one."""
 
 
+def _is_no_name_of_a_flag(name: str) -> bool:
+    told = name.strip().casefold()
+    return "," in told or told in ("", NO_FLAG) or _BIT.fullmatch(told) is not None
+
+
 class Tag(BaseModel):
     """One value on the wire. ``address`` is the 0-based wire address; limits are in engineering units.
 
@@ -182,8 +189,8 @@ class Tag(BaseModel):
             "names and flags take neither scale, offset nor clamp": (self.names or self.flags)
             and (self.scale != 1 or self.offset != 0 or self.clamp),
             "two numbers have the same name": len(set(map(str.casefold, self.names.values()))) != len(self.names),
-            f"the name of a flag holds no comma and is not {NO_FLAG!r}": any(
-                "," in name or name.casefold() == NO_FLAG for name in self.flags.values()
+            f"the name of a flag is not empty, holds no comma, and is neither {NO_FLAG!r} nor 'bit' and a number": any(
+                map(_is_no_name_of_a_flag, self.flags.values())
             ),
             "two flags have the same name": len(set(map(str.casefold, self.flags.values()))) != len(self.flags),
             "a deadband is for numbers, and is either absolute or in percent": (self.deadband and self.deadband_percent)

@@ -7,7 +7,8 @@ A package declares each tool as an entry point, by the tool's name::
 
 The entry point is a class with its four contracts in ``contract`` and an async ``run``, as the tools that ship are written. It is
 called with one :class:`ToolPorts`; a class whose contract says ``Isolation.PROCESS`` is called with nothing, each time anew, in a
-process that can be killed. Importing it must do nothing else: it is imported twice, first in a process that is thrown away.
+process that can be killed. Importing it must do nothing else: it is imported twice, first in a process that is thrown away. The
+models of arguments and result refuse what they do not know (``extra="forbid"``). ``docs/tools.md`` has a complete one.
 
 A tool in the core is trusted code. What it is handed cannot write, and what it raises or returns costs its own step alone; but it
 shares the process, and who means to can reach everything in it. What must not be trusted has to say ``Isolation.PROCESS``.

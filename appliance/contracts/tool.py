@@ -175,6 +175,16 @@ class LevelledTool(Protocol):
         ...
 
 
+class DefiningTool(Protocol):
+    """A tool whose arguments name something that the configuration defines, and that is no tag, asset or alarm: a webhook, a
+    procedure. A person's yes is to that as it was defined then."""
+
+    def definition_of(self, arguments: Mapping[str, Any], language: str) -> Any:
+        """Return how what a call names is defined now, as JSON; None when it names nothing of that kind. ``arguments`` are as
+        stored, so that some may be filled in only when the call is made. Secrets are in it as digests at most. Never raises."""
+        ...
+
+
 class ResourcefulTool(Tool, Protocol):
     """A tool whose calls contend for different resources, by their arguments: reads over different links need not wait for each
     other (T8)."""

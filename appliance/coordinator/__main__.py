@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from appliance.contracts.errors import ConfigError, FloorhandError
 from appliance.coordinator.service import serve
 from appliance.coordinator.settings import CoordinatorSettings
+from appliance.foundation.invalid_input import sentence_of
 from appliance.foundation.log import start_logging
 
 _EX_CONFIG = 78  # sysexits.h: a restart will not help
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(serve(CoordinatorSettings(**given), ready=_say_ready))
     except ValidationError as error:
-        sys.stderr.write("; ".join(detail["msg"] for detail in error.errors()) + "\n")
+        sys.stderr.write("; ".join(map(sentence_of, error.errors())) + "\n")
         return _EX_CONFIG
     except FloorhandError as error:
         sys.stderr.write(error.message + "\n")

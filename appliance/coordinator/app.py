@@ -14,6 +14,7 @@ from appliance.contracts.errors import FloorhandError, Unavailable
 from appliance.coordinator.desk import Desk
 from appliance.coordinator.errors import status_of
 from appliance.coordinator.routes import changes, devices, health, operations, session_tokens, work_orders
+from appliance.foundation.invalid_input import sentence_of
 from appliance.version import VERSION
 
 
@@ -42,9 +43,7 @@ async def _answer_error(_: Request, error: Exception) -> JSONResponse:
 
 async def _answer_invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    message = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    return JSONResponse({"code": "malformed", "message": message}, 422)
+    return JSONResponse({"code": "malformed", "message": sentence_of(error.errors()[0])}, 422)
 
 
 async def _answer_http(_: Request, error: Exception) -> JSONResponse:

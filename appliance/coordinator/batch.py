@@ -12,6 +12,7 @@ from appliance.contracts.errors import Malformed
 from appliance.contracts.operation import Operation, OperationLane
 from appliance.coordinator.errors import TooLarge
 from appliance.foundation.canonical import canonical_json
+from appliance.foundation.invalid_input import sentence_of
 
 MAX_OPERATIONS = 500
 MAX_BATCH_BYTES = 256 * 1024
@@ -57,7 +58,7 @@ def parse_batch(body: bytes) -> list[Operation]:
         batch = _Batch.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise Malformed(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
+        raise Malformed(sentence_of(first)) from error
     except (ValueError, RecursionError) as error:
         raise Malformed(f"not a batch of operations: {type(error).__name__}") from error
     if len(batch.operations) > MAX_OPERATIONS:

@@ -21,6 +21,7 @@ from appliance.contracts.store import Ledger, Transaction
 from appliance.delivery.ledger_failures import LedgerFailures
 from appliance.delivery.outbox import Outbox
 from appliance.foundation.backoff import delays_s
+from appliance.foundation.sentence import joined
 from appliance.store import unsaid
 
 log = logging.getLogger(__name__)
@@ -91,8 +92,8 @@ class Dispatcher(Outbox):
             names.append("from_earlier")
         if not names:
             return delivery
-        lead = " ".join(self._wording.reply(name, delivery.language) for name in names)
-        return replace(delivery, lead=lead, text=f"{delivery.lead} {delivery.text}".strip())
+        lead = joined(*(self._wording.reply(name, delivery.language) for name in names))
+        return replace(delivery, lead=lead, text=joined(delivery.lead, delivery.text))
 
     async def _pause(self, pause_s: float) -> None:
         """Wait before the next try, or until the voice is back."""

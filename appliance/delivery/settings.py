@@ -75,7 +75,8 @@ class WebhookSettings(BaseModel):
 
     @model_validator(mode="after")
     def _is_safe(self) -> Self:
-        faults = url_faults(self.url, allow_plain=self.allow_plain, allowed=[str(each) for each in self.allow_addresses])
+        allowed = [str(each) for each in self.allow_addresses]
+        faults = url_faults(self.url, path="/PATH", has_query=True, allow_plain=self.allow_plain, allowed=allowed)
         if not (self.url.isascii() and self.url.isprintable()) or " " in self.url:
             faults.append("url: only visible ASCII characters; write others percent-encoded")
         if self.token.get_secret_value() and self.token_file is not None:

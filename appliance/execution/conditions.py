@@ -1,7 +1,8 @@
 """Judges the condition of a step by the results of the steps before it. Pure.
 
 Nothing that a result holds can make it fail: a field that is missing, of another kind, stale or not readable fulfils no
-comparison, so a step never runs on a value nobody has.
+comparison, so a step never runs on a value nobody has. Of a bitfield each bit is judged by itself: ``== "fault"`` is that this
+bit is set, ``!= "fault"`` that it is not. A number that an enumeration has no name for is no state, and fulfils neither.
 """
 
 from __future__ import annotations
@@ -57,13 +58,22 @@ def _compares(term: Compared, step: Action) -> bool:
     if step.state is not ActionState.DONE:
         return False
     try:
-        found = _plain(look_up(term.field, step.result or {}))
+        found = _found(term.field, step.result or {})
     except Malformed:
         return False
-    wanted = term.operand
-    if _kind(found) is not _kind(wanted) or _kind(found) is None:
+    value, wanted = _plain(found), term.operand
+    if _kind(value) is not _kind(wanted) or _kind(value) is None:
         return False
-    return bool(_SIGNS[term.sign](found, wanted))
+    states = found.get("states") if isinstance(found, Mapping) else None
+    if isinstance(states, list | tuple):
+        return bool(states) and (wanted in states) is (term.sign == "==")
+    return bool(_SIGNS[term.sign](value, wanted))
+
+
+def _found(field: str, result: Mapping[str, Any]) -> Any:
+    """What a field of a result is. Of a quantity the whole is, even where its ``value`` is named: it is none without the rest."""
+    whole = look_up(field.removesuffix(".value"), result)
+    return whole if isinstance(whole, Mapping) and "quality" in whole else look_up(field, result)
 
 
 def _plain(found: Any) -> Any:

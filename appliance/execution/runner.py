@@ -31,6 +31,7 @@ from appliance.execution.settling import Settling, verify_waits
 from appliance.execution.spill import Spill
 from appliance.execution.standing import Begun, Ending, Reached, RunOutcome, Together, Unsure, Way
 from appliance.execution.step_ends import StepEnds
+from appliance.execution.step_starts import StepStarts
 from appliance.execution.stretch import Stretches
 from appliance.execution.together import Hands
 from appliance.execution.tool_breaker import ToolBreaker
@@ -83,7 +84,8 @@ class Runner:
         self._attempts = Attempts(toolbox, calls, breaker, approvals, ends, self._journal, faults, retry_waits)
         self._hands = Hands()
         self._ends = ends
-        self._stretches = Stretches(toolbox, wording, clock, approvals, ends, self._attempts.closed)
+        starts = StepStarts(toolbox, wording, clock, approvals, ends, self._attempts.closed)
+        self._stretches = Stretches(toolbox, approvals, starts, ends)
         self._unknowns = Unknowns(self._journal, toolbox, self._settling, clock)
         self._progress = progress
         self._settle_waits = settle_waits

@@ -59,7 +59,7 @@ def shipped_tools(
     history: TagHistory,
     spill: Spill,
     playbooks: Procedures,
-    with_questions: WithQuestions = lambda plan, asked: plan,
+    with_questions: WithQuestions = lambda tx, plan, asked: plan,
     write_level: Callable[[str], AccessLevel] = lambda key: AccessLevel.OPERATOR,
 ) -> list[AnyTool]:
     """Return every shipped tool, built; the toolbox checks their contracts when it loads them. ``write_level``: the level that

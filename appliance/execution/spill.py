@@ -1,22 +1,23 @@
 """Results that are too long for the ledger, as files beside it (T9). The ledger keeps their beginning, and where the rest is.
 
 A file is on disk before the commit that tells of it, under a name that follows from the action: written again it is the same.
-Its first line says whose it is; the rest is the result's canonical JSON. The folder is bounded: the oldest go first, and all
-do after a week.
+Its first line says whose it is and what follows; the rest is the result's canonical JSON. The folder is bounded: those of the
+oldest steps go first, by the ledger's order. How old a file is nobody asks: the clock may have been set since.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from appliance.contracts.clock import Clock
-from appliance.contracts.errors import Refused, Unavailable
+from appliance.contracts.errors import Corrupt, Refused, Unavailable
 from appliance.contracts.principal import AccessLevel
 from appliance.contracts.store import Transaction
 from appliance.contracts.tool import ToolCall, ToolContract, ToolResult
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 LONGEST_FILE = 8_000_000  # characters of one result; a plant's whole event log is a tenth of it
 MOST_BYTES = 64_000_000  # of the folder; the data partition of the smallest card has a few GB
-OLDEST_S = 7 * 24 * 3600.0  # nobody pages through an answer of last week
+MOST_FILES = 2_000  # of the folder, since each is looked at whenever one comes: some milliseconds
 
 SPILLED = "spilled"
 """Field of a result that was cut: what ``read_result`` is asked for; empty when the rest is lost."""
@@ -39,7 +40,7 @@ LOST = "why"
 """Field of a result that was cut, when not all of it is kept anywhere: why not."""
 
 PART = "spill"
-"""Part that is degraded while long results cannot be kept whole."""
+"""Part that is degraded while long results cannot be kept whole, and after one that was kept could not be read any more."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -54,22 +55,20 @@ class Piece:
 
 
 class Spill:
-    """The folder of long results. Written by the ledger's writer thread, read by anybody."""
+    """The folder of long results. Written by the ledger's writer thread, read from the event loop."""
 
     def __init__(
         self,
         folder: Path,
-        clock: Clock,
         *,
         degraded: Degraded | None = None,
         most_bytes: int = MOST_BYTES,
-        oldest_s: float = OLDEST_S,
+        most_files: int = MOST_FILES,
     ) -> None:
         self._folder = folder
-        self._clock = clock
         self._degraded = degraded or Degraded()
         self._most_bytes = most_bytes
-        self._oldest_s = oldest_s
+        self._most_files = most_files
 
     def bounded(self, tx: Transaction, call: ToolCall, contract: ToolContract, result: ToolResult) -> ToolResult:
         """Return a result as the ledger keeps it: as it is within the budgets of a result and of its turn, else its beginning.
@@ -89,7 +88,7 @@ class Spill:
         if len(text) > LONGEST_FILE:
             why = f"only its first {LONGEST_FILE} characters are kept"
         try:
-            self._keep(name, call, contract, text[:LONGEST_FILE])
+            self._keep(tx, name, call, contract, text[:LONGEST_FILE])
         except OSError as error:
             log.warning("result.not_spilled", extra={"action": name, "length": len(text), "why": str(error)})
             name, why = "", f"only its beginning could be kept: {error.strerror or error}"
@@ -103,46 +102,79 @@ class Spill:
         elif SPILLED in result.value and result.value.get("truncated"):
             self._degraded.clear(PART)
 
-    def read(self, name: str, *, session_id: str, level: AccessLevel, offset: int, length: int) -> Piece:
+    async def read(self, name: str, *, session_id: str, level: AccessLevel, offset: int, length: int) -> Piece:
         """Return part of a long result.
 
         Raises:
-            Refused: it is not kept, belongs to another session, or came from a tool above ``level``: each in the same words.
+            Refused: it is not kept, is damaged, belongs to another session, or came from a tool above ``level``: each in the same
+                words, for nobody knows any more whose a damaged one is.
             Unavailable: the file cannot be read now.
         """
         if not _NAME.fullmatch(name):
             raise _gone(name)
         try:
-            head, _, text = (self._folder / f"{name}.json").read_text("utf-8").partition("\n")
+            kept = await asyncio.to_thread(_read, self._folder / f"{name}.json")
         except FileNotFoundError as error:
             raise _gone(name) from error
+        except Corrupt as damaged:
+            self._degraded.mark(PART, f"a long result that was kept cannot be read any more: {damaged.message}")
+            raise _gone(name) from damaged
         except OSError as error:
             away = Unavailable(f"the rest of that result cannot be read now: {error.strerror}", result=name)
             raise away.worded("result_unreadable") from error
-        owner = json.loads(head)
-        if owner["session"] != session_id or AccessLevel.of_word(owner["level"]) > level:
+        if kept.session_id != session_id or kept.level > level:
             raise _gone(name)
-        return Piece(text[offset : offset + length], offset, len(text))
+        return Piece(kept.text[offset : offset + length], offset, len(kept.text))
 
-    def _keep(self, name: str, call: ToolCall, contract: ToolContract, text: str) -> None:
-        level = contract.security.access_level.word
-        head = canonical_json({"session": call.session_id, "turn": call.turn_id, "tool": call.tool, "level": level})
-        content = f"{head}\n{text}".encode()
+    def _keep(self, tx: Transaction, name: str, call: ToolCall, contract: ToolContract, text: str) -> None:
+        level, body = contract.security.access_level.word, text.encode()
+        head = {"session": call.session_id, "turn": call.turn_id, "tool": call.tool, "level": level, "sha256": _sum(body)}
+        content = canonical_json(head).encode() + b"\n" + body
         self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        self._sweep(len(content))
+        self._make_room(tx, len(content))
         private_file.replace(self._folder / f"{name}.json", content)
         log.info("result.spilled", extra={"action": name, "tool": call.tool, "bytes": len(content)})
 
-    def _sweep(self, coming_bytes: int) -> None:
-        """Remove what is too old, and the oldest until there is room for what comes."""
-        kept = sorted(_files(self._folder))
-        used_bytes = sum(size for _, size, _ in kept) + coming_bytes
-        eldest_s = self._clock.utc().timestamp() - self._oldest_s
-        for written_s, size, path in kept:
-            if written_s > eldest_s and used_bytes <= self._most_bytes:
+    def _make_room(self, tx: Transaction, coming_bytes: int) -> None:
+        """Remove what belongs to no step, and those of the oldest steps, until there is room for what comes."""
+        size_of = {path: path.stat().st_size for path in self._folder.iterdir() if path.is_file()}
+        place_of = {action: place for place, action in enumerate(actions.in_order(tx, [path.stem for path in size_of]))}
+        used_bytes, count = sum(size_of.values()) + coming_bytes, len(size_of) + 1
+        for path in sorted(size_of, key=lambda path: (place_of.get(path.stem, -1), path.name)):
+            if used_bytes <= self._most_bytes and count <= self._most_files:
                 break
             path.unlink(missing_ok=True)
-            used_bytes -= size
+            used_bytes, count = used_bytes - size_of[path], count - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A file of the folder, read."""
+
+    session_id: str
+    level: AccessLevel
+    text: str
+
+
+def _read(path: Path) -> _Kept:
+    """Return what a file holds.
+
+    Raises:
+        Corrupt: not what was written.
+        OSError: it is not there, or cannot be read now.
+    """
+    head, _, body = path.read_bytes().partition(b"\n")
+    try:
+        owner = json.loads(head)
+        if owner["sha256"] != _sum(body):
+            raise Corrupt(f"{path.name} does not hold what was written", file=str(path))
+        return _Kept(str(owner["session"]), AccessLevel.of_word(owner["level"]), body.decode())
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Corrupt(f"{path.name} does not begin as it was written", file=str(path)) from error
+
+
+def _sum(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 def is_lost(value: Mapping[str, Any]) -> bool:
@@ -153,10 +185,3 @@ def is_lost(value: Mapping[str, Any]) -> bool:
 def _gone(name: str) -> Refused:
     """Return the one refusal of a result that is not there, or not for whoever asks."""
     return Refused("that result is not kept any more; ask for it again", result=name).worded("result_gone")
-
-
-def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    for path in folder.iterdir():
-        if path.is_file():
-            found = path.stat()
-            yield found.st_mtime, found.st_size, path

@@ -23,6 +23,7 @@ from appliance.contracts.ports import Wording
 from appliance.contracts.principal import UNATTENDED, principal_of
 from appliance.contracts.tool import EffectDisposition, ToolContract, ToolResult
 from appliance.contracts.turn import Turn
+from appliance.execution.approval.writes import WRITE_TOOL
 from appliance.execution.calls import call_of, known_to, surroundings
 from appliance.execution.conditions import holds
 from appliance.execution.guardrails import BLOCKED, HALTED, Weight, judge
@@ -38,8 +39,9 @@ from appliance.execution.tool_breaker import left_alone
 from appliance.execution.toolbox.toolbox import Toolbox, is_ledger_tool, is_outside_tool, unknown_tool
 from appliance.execution.tools.ask import Ask
 from appliance.execution.untold import DELIVERY, untold
-from appliance.store import audit, deliveries
+from appliance.store import approvals, deliveries
 from appliance.store import holds as hold_rows
+from appliance.store.approvals import Decided
 from appliance.store.savepoints import savepoint
 from appliance.store.step_names import named_in
 
@@ -141,6 +143,7 @@ class StepStarts:
         prepared = Prepared(action, tool, call, arguments, CallLog(tool.contract, call, self._clock))
         held = _held(page, tool.contract)
         if held is not None and tool.contract.security.access_level <= call.principal.level:
+            self._approvals.note_held(page.tx, turn, action, call, tool, held.error)
             raise Unfit(held, prepared)
         self._approve(page, turn, prepared, earlier)
         if name == action.tool:
@@ -162,9 +165,13 @@ class StepStarts:
             return self._toolbox.check_arguments(name, filled)
         except Malformed as error:
             if self._toolbox.contracts[name].security.access_level > (who := principal_of(turn.context)).level:
-                facts = {"turn": turn.id, "tool": name, "rule": Rule.HARD_FLOOR, "who": who.to_json()}
-                audit.note(page.tx, self._clock, "call_hidden", action.id, facts)
-                raise unknown_tool(name) from error
+                unknown = unknown_tool(name)
+                hidden = Decided(
+                    action.id, turn.id, turn.session_id, name, "", Decision.DENY, Rule.HARD_FLOOR, unknown.message, who,
+                    is_automatic=True, is_hidden=True,
+                )  # fmt: skip
+                approvals.note(page.tx, self._clock, hidden)
+                raise unknown from error
             raise
 
     def _approve(self, page: Page, turn: Turn, prepared: Prepared, earlier: Sequence[Action]) -> None:
@@ -229,12 +236,28 @@ class StepStarts:
         except OwnedElsewhere:
             raise
         except FloorhandError as error:
+            if tool.contract.extends_plan and isinstance(error, Refused):
+                self._note_refused(page, turn, action, error)
             return self._ends.failed(page, turn, action, failure_of(error, _NONE), prepared)
         page.afterwards.append(lambda: call_log.ended(whole({}, _NONE)))
         if DELIVERY in value and state is ActionState.DONE and untold(page.tx, earlier):
             deliveries.keep(page.tx, str(value[DELIVERY]))  # the turn's own words on what was done
         page.said = True  # the tool may have queued words
         return ended
+
+    def _note_refused(self, page: Page, turn: Turn, action: Action, refused: Refused) -> None:
+        """Note what a playbook that was to be run would have done and may not, or that it is not run at all: what the tool itself
+        wrote is undone. One that is not there at all leaves no record, as a tool that is not there."""
+        told = refused.facts
+        if told.get("is_known") is False:
+            return
+        who, rule = principal_of(turn.context), Rule(str(told.get("rule") or Rule.HARD_FLOOR))
+        tool = str(told.get("tool") or (WRITE_TOOL if "tag" in told else action.tool))
+        denied = Decided(
+            action.id, turn.id, turn.session_id, tool, str(told.get("tag") or ""), Decision.DENY, rule, refused.message, who,
+            is_automatic=True, is_hidden=bool(told.get("is_hidden")), playbook=str(action.arguments.get("playbook") or ""),
+        )  # fmt: skip
+        approvals.note(page.tx, self._clock, denied)
 
     def _called(self, page: Page, turn: Turn, prepared: Prepared, way: Way) -> Begun:
         """Record that a call is about to be made.

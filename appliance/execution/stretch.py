@@ -9,15 +9,13 @@ Each step is looked at for stops in the transaction that would begin it. How ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from appliance.contracts.approving import Approver
-from appliance.contracts.clock import Clock
 from appliance.contracts.condition import condition_of
 from appliance.contracts.errors import Malformed
 from appliance.contracts.interrupt import Interrupt
 from appliance.contracts.plan import Action, ActionState
-from appliance.contracts.ports import Wording
 from appliance.contracts.turn import Turn
 from appliance.execution.approval.lapsed import without_lapsed
 from appliance.execution.journal import Page
@@ -32,21 +30,13 @@ __all__ = ["RunOutcome", "Stretches"]
 
 
 class Stretches:
-    """Takes turns from call to call. ``closed`` tells why a tool is not called now; empty when it is."""
+    """Takes turns from call to call."""
 
-    def __init__(
-        self,
-        toolbox: Toolbox,
-        wording: Wording,
-        clock: Clock,
-        approvals: Approver,
-        ends: StepEnds,
-        closed: Callable[[str], str],
-    ) -> None:
+    def __init__(self, toolbox: Toolbox, approvals: Approver, starts: StepStarts, ends: StepEnds) -> None:
         self._toolbox = toolbox
         self._approvals = approvals
+        self._starts = starts
         self._ends = ends
-        self._starts = StepStarts(toolbox, wording, clock, approvals, ends, closed)
         self._readers = frozenset(
             name
             for name, contract in toolbox.contracts.items()

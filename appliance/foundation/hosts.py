@@ -32,26 +32,41 @@ def is_unroutable(host: str) -> bool:
     return address.is_link_local or address.is_multicast or address.is_unspecified or address in _METADATA
 
 
-def url_faults(url: str, *, allow_plain: bool, allowed: Collection[str] = (), path: str = "/PATH") -> list[str]:
-    """Return what speaks against sending secrets to ``url``, each with its cure; nothing when it may be asked.
+def url_faults(
+    url: str,
+    *,
+    name: str = "url",
+    path: str = "",
+    has_query: bool = False,
+    allow_plain: bool | None = None,
+    allowed: Collection[str] | None = None,
+) -> list[str]:
+    """Return what speaks against sending secrets to ``url``, each with its cure; nothing when it may be asked. None quotes it, as
+    a password may be part of it.
 
-    ``allowed`` are unroutable addresses that a site has all the same. ``path`` is how the message spells what follows the host.
+    ``name`` is how the setting is called, ``path`` how a message spells what follows the host, which ``has_query`` may end.
+    ``allow_plain`` and ``allowed``, unroutable addresses that a site has all the same, are None where there is no such setting.
     """
+    form = f"https://HOST[:PORT]{path}"
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
         _ = parts.port
-    except ValueError:  # whose message would quote the address, and a key may be part of it
-        return ["url cannot be read as an address"]
+    except ValueError:
+        return [f"{name} cannot be read as an address; it looks like {form}"]
     faults = []
     if parts.scheme not in ("https", "http") or not host:
-        faults.append(f"url must look like https://HOST[:PORT]{path}")
+        faults.append(f"{name} must look like {form}")
     elif parts.scheme == "http" and not is_loopback(host) and not allow_plain:
-        faults.append("url: only https leaves this machine, unless allow_plain is true")
-    if is_unroutable(host) and _address(host) not in {_address(each) for each in allowed}:
-        faults.append(f"url: {host} is no address of a service; name it in allow_addresses if it is")
+        cure = "write https" if allow_plain is None else "write https, or set allow_plain"
+        faults.append(f"{name}: only https leaves this machine; {cure}")
+    if is_unroutable(host) and _address(host) not in {_address(each) for each in allowed or ()}:
+        cure = "write the one it has on the site's network" if allowed is None else "name it in allow_addresses if it is"
+        faults.append(f"{name}: {host} is no address of a service; {cure}")
     if parts.username is not None or parts.fragment:
-        faults.append("url: no user and no fragment; the token has its own key")
+        faults.append(f"{name}: no user and no fragment; the token has its own key")
+    if "?" in url and not has_query:
+        faults.append(f"{name}: no query; end it before the ?")
     return faults
 
 

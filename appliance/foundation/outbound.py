@@ -20,14 +20,17 @@ def read_token(token: str, token_file: Path | None) -> str:
     """Return the token, from its file when there is one.
 
     Raises:
-        Refused: the file cannot be read, or others can.
+        Refused: the file cannot be read, or others can, or it holds what can be no token.
     """
     if token_file is None:
         return token
     try:
         if token_file.stat().st_mode & 0o077:
             raise Refused(f"{token_file} can be read by others; run: chmod 600 {token_file}", reason="token_file")
-        return token_file.read_text(encoding="utf-8").strip()
+        held = token_file.read_text(encoding="latin-1").strip()
+        if not (held.isascii() and held.isprintable()):  # RFC 6750, section 2.1; a header takes nothing else
+            raise Refused(f"{token_file} does not hold a token; write it anew", reason="token_file")
+        return held
     except OSError as error:
         raise Refused(f"the token cannot be read from {token_file}: {error.strerror}", reason="token_file") from error
 
@@ -79,6 +82,6 @@ def retry_after_s(header: str, date: str = "") -> float:
         return min(float(header), _LONGEST_RETRY_AFTER_S)
     try:
         left_s = (parsedate_to_datetime(header) - parsedate_to_datetime(date)).total_seconds()
-    except (ValueError, TypeError):  # no date, or one with a zone and one without
+    except (ValueError, TypeError, OverflowError):  # no date, one with a zone and one without, a zone of a million years
         return 0.0
     return min(max(left_s, 0.0), _LONGEST_RETRY_AFTER_S)

@@ -142,12 +142,16 @@ class Faults:
         try:
             return await contained(work, passing=passing)
         except Fault as fault:
-            if not fault.is_counted:
-                fault.is_counted = True
-                self.count += 1
-                if self.PART not in self._degraded.reasons:
-                    self._degraded.mark(self.PART, f"a fault in the program ended a turn or a step; the log has it: {fault.why}")
+            self.note(fault)
             raise
+
+    def note(self, fault: Fault) -> None:
+        """Count a fault that was met elsewhere, once."""
+        if not fault.is_counted:
+            fault.is_counted = True
+            self.count += 1
+            if self.PART not in self._degraded.reasons:
+                self._degraded.mark(self.PART, f"a fault in the program ended a turn or a step; the log has it: {fault.why}")
 
     async def contained_in_call(self, call: Callable[[], Awaitable[T]]) -> T:
         """Do as :meth:`contained` with a tool's call, which may end in a ``TimeoutError`` as well. It is begun in here: a task

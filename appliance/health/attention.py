@@ -57,6 +57,9 @@ class Attention:
         self._topic = f"floorhand/{client_id}/attention"
         self._queued = queued
         self._after_s = after_s
+        self.doubts: dict[str, Callable[[], bool]] = {}
+        """Part -> whether what degrades it may be over, and nobody has looked: then its two hours begin anew."""
+        self._doubted_mono_ns: dict[str, int] = {}
         self._since_mono_ns = {part: clock.monotonic_ns() for part in degraded.reasons}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._due: asyncio.Queue[str] = asyncio.Queue()
@@ -71,7 +74,8 @@ class Attention:
 
     def needs_attention(self) -> list[str]:
         """Return the parts that have been degraded for so long that somebody should look."""
-        return [part for part, seconds in self.degraded_s().items() if seconds >= self._after_s]
+        sure = (part for part in sorted(self._since_mono_ns) if not self._is_in_doubt(part))
+        return [part for part in sure if round(self._sure_s(part), 1) >= self._after_s]
 
     async def run(self) -> None:
         """Ask for ever."""
@@ -88,6 +92,7 @@ class Attention:
     def _note(self, part: str, why: str) -> None:
         if not why:
             self._since_mono_ns.pop(part, None)
+            self._doubted_mono_ns.pop(part, None)
             self._asked.discard(part)
             self._told.discard(part)
             if (timer := self._timers.pop(part, None)) is not None:
@@ -98,16 +103,27 @@ class Attention:
 
     def _start(self, part: str) -> None:
         waits_s = 0.0 if self._is_to_tell(part) else self._after_s
-        left_s = waits_s - (self._clock.monotonic_ns() - self._since_mono_ns[part]) / 1e9
+        left_s = waits_s - self._sure_s(part)
         if part not in self._asked and part not in self._timers:
             self._timers[part] = asyncio.get_running_loop().call_later(max(0.0, left_s), self._ring, part)
 
     def _is_to_tell(self, part: str) -> bool:
         return part in AT_ONCE - self._told
 
+    def _sure_s(self, part: str) -> float:
+        since_mono_ns = max(self._since_mono_ns[part], self._doubted_mono_ns.get(part, 0))
+        return (self._clock.monotonic_ns() - since_mono_ns) / 1e9
+
+    def _is_in_doubt(self, part: str) -> bool:
+        return part in self.doubts and self.doubts[part]()
+
     def _ring(self, part: str) -> None:
         self._timers.pop(part, None)
-        self._due.put_nowait(part)
+        if self._is_in_doubt(part):
+            self._doubted_mono_ns[part] = self._clock.monotonic_ns()
+            self._start(part)
+        else:
+            self._due.put_nowait(part)
 
     async def _ask(self, part: str) -> None:
         why = self._degraded.reasons.get(part, "")

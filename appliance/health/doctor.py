@@ -33,7 +33,13 @@ _CURES = {
     "clock": "Enable systemd-timesyncd or chrony, see `timedatectl`; or, if it cannot be told, put the shipped unit file back.",
     "clock_behind": "Set the clock: `timedatectl`, or give it a network with NTP. Records keep their order meanwhile.",
     "identity": "See `floorhand ledger show` and docs/operations.md, Copies and restored cards.",
+    "models": "See `floorhand status` for why each does not answer. Phrases and playbooks work meanwhile.",
     "sync": "See `floorhand sync status` and docs/operations.md, Copies and restored cards.",
+}
+_CURES_OF_KINDS = {
+    "model": "Correct what it names at {name} below language_models: in appliance.yaml, or its account there; then restart.",
+    "playbook": "Mend it, then run `floorhand playbooks reload`; `floorhand playbooks show {name}` says where it is.",
+    "tool": "Mend its package and restart, or list it in appliance.yaml below tools: `disabled: [{name}]`.",
 }
 _SILENT = "silent"  # in the status of a service that holds its socket and does not answer: why not
 _ALSA_PCM = Path("/proc/asound/pcm")
@@ -204,7 +210,7 @@ def _service(path: Path, status: dict[str, Any] | None) -> Iterator[Finding]:
     yield Finding("service", ready, "running" if ready else "running, not ready yet", "" if ready else "Give it a minute.")
     for part, why in status.get("degraded", {}).items():
         urgent = "; for more than two hours" if part in status.get("needs_attention", ()) else ""
-        yield Finding(f"service.{part}", False, f"{why}{urgent}", _CURES.get(part, _SEE_JOURNAL.format(part=part)))
+        yield Finding(f"service.{part}", False, f"{why}{urgent}", _cure_of(part))
     for hold in status.get("hold", {}).get("holds", ()):
         who = "the key switch" if hold["source"] == "key_switch" else hold["by"]
         release = f"When it is safe: floorhand release, as {who}; or floorhand release --for '{who}'"
@@ -214,6 +220,14 @@ def _service(path: Path, status: dict[str, Any] | None) -> Iterator[Finding]:
         )
     if status.get("draining"):
         yield Finding("service.drain", False, "draining: nothing new is taken", "floorhand drain --undo, or restart it")
+
+
+def _cure_of(part: str) -> str:
+    """What to do about a degraded part: of one of many of its kind (``tool:NAME``), what is done about each."""
+    kind, _, name = part.partition(":")
+    if name and kind in _CURES_OF_KINDS:
+        return _CURES_OF_KINDS[kind].format(name=name)
+    return _CURES.get(part, _SEE_JOURNAL.format(part=part))
 
 
 def _database(path: Path, status: dict[str, Any] | None) -> Iterator[Finding]:

@@ -9,8 +9,6 @@ Nothing is polled: it sleeps until the next one is due, and looks when told of n
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,6 +22,7 @@ from appliance.contracts.principal import PRINCIPAL, UNATTENDED
 from appliance.contracts.scheduled_check import CheckStatus, ScheduledCheck
 from appliance.contracts.store import Ledger, Transaction
 from appliance.foundation.due_time import left_s
+from appliance.foundation.lookout import Lookout
 from appliance.store import deliveries, scheduled_checks
 
 log = logging.getLogger(__name__)
@@ -36,7 +35,6 @@ BY = "schedule"
 
 _SAID_LATE_FROM_S = 30.0  # a check that waited behind others for some seconds is on time to people
 _ASK_LEDGER_AGAIN_S = 1.0  # while the card is full or does not answer: a try that fails writes nothing
-_SOONEST_S = 0.02  # a timer may fire a little early
 
 
 class _Ended(Exception):
@@ -65,49 +63,35 @@ class ScheduleDoor:
         self._ids = ids
         self._wording = wording
         self._said = said
-        self._news = asyncio.Event()
+        self._lookout = Lookout()
         self._started_mono_ns = clock.monotonic_ns()
 
     def notify(self) -> None:
         """Tell that a check may have been asked for, or that the clock was set. Cheap; call it from the event loop."""
-        self._news.set()
+        self._lookout.notify()
 
     async def run(self) -> None:
         """Admit what is due for ever."""
-        while True:
-            self._news.clear()
-            try:
-                next_s = await self.look()
-            except Unavailable as error:
-                log.warning("schedule.waits", extra={"why": error.message})
-                next_s = max(error.retry_after_s, _ASK_LEDGER_AGAIN_S)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(next_s):
-                    await self._news.wait()
+
+        def away(error: Unavailable) -> float:
+            log.warning("schedule.waits", extra={"why": error.message})
+            return max(error.retry_after_s, _ASK_LEDGER_AGAIN_S)
+
+        await self._lookout.run(self.look, away=away)
 
     async def look(self) -> float | None:
         """End what is due; return in how many s to look again, None when nothing waits that time alone makes due."""
         waits_s: list[float] = []
         for row in await self._ledger.fetch(scheduled_checks.WAITING):
             check = scheduled_checks.to_check(row)
-            left = self.left_s(check)
+            left = left_s(self._clock, check)
             if left is None:
                 left = await self._without_clock(check)
             elif left <= 0:
                 left = await self._due(check, late_s=-left)
             if left is not None:
                 waits_s.append(left)
-        return max(min(waits_s), _SOONEST_S) if waits_s else None
-
-    def left_s(self, check: ScheduledCheck) -> float | None:
-        """Return how many s are left until a check is due, None while nobody can tell."""
-        return left_s(
-            self._clock,
-            due_mono_ns=check.due_mono_ns,
-            due_utc=check.due_utc,
-            boot_id=check.boot_id,
-            was_synced=check.clock_synced,
-        )
+        return min(waits_s, default=None)
 
     # what becomes of one ----------------------------------------------------------------------------------------------
     async def _due(self, check: ScheduledCheck, late_s: float) -> float | None:
@@ -198,7 +182,7 @@ class ScheduleDoor:
     def _shown(self, row: Any) -> Mapping[str, Any]:
         check = scheduled_checks.to_check(row)
         is_waiting = check.status is CheckStatus.WAITING
-        left = self.left_s(check) if is_waiting else None
+        left = left_s(self._clock, check) if is_waiting else None
         why = check.why
         if is_waiting and left is None:
             why = "waits until something sets the clock: it was asked for before the machine was restarted"

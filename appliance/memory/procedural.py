@@ -19,7 +19,7 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused, Unavailable
 from appliance.memory.git_command import GitCommand
 from appliance.memory.procedural_repair import is_whole, repair
-from appliance.memory.shipped import AS_SHIPPED, IN_USE, blob_id, decide_import, read_tree
+from appliance.memory.shipped import AS_SHIPPED, IN_USE, blob_id, decide_import, read_ids, read_tree
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +96,23 @@ class ProcedureRepository:
             (self._git.folder / _OPEN_MARK).unlink(missing_ok=True)
             self._git.close()
             self.fault = "the report folder is closed"
+
+    async def playbook_files(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return path -> blob id of the playbooks' files as they are in the worktree now, and of those as they were shipped."""
+        in_use, shipped = self._folder / IN_USE, self._folder / AS_SHIPPED
+        return await asyncio.to_thread(lambda: (read_ids(in_use), read_ids(shipped)))
+
+    async def commit_edits(self, message: str) -> str:
+        """Commit what people changed among the playbooks; return the id of the newest commit.
+
+        Raises:
+            Unavailable: git is missing or fails; asking again is harmless.
+        """
+        async with self._turn:
+            self._git.clear_stale_locks()
+            await self._git.run("add", "--all", "--", IN_USE)
+            await self._commit_staged(message)
+            return await self._head()
 
     async def head(self) -> str:
         """Return the id of the newest commit, empty before the first."""
@@ -231,7 +248,7 @@ class ProcedureRepository:
         files = read_tree(seed)
         new = {path: blob_id(content) for path, content in files.items()}
         base = await self._tree_at_head(AS_SHIPPED)
-        mine = {path: blob_id(content) for path, content in read_tree(self._folder / IN_USE).items()}
+        mine = read_ids(self._folder / IN_USE)
         what = decide_import(new, base, mine)
         if not what.changed:
             return

@@ -8,12 +8,13 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from appliance.contracts.errors import ConfigError, MemoryWriteRejected
 from appliance.contracts.memory import MemoryDraft, Tier
 from appliance.contracts.ports import MemoryWriter
+from appliance.foundation.invalid_input import words_of
+from appliance.foundation.strict_yaml import read_yaml
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +62,11 @@ def load_incidents(path: Path) -> list[Incident]:
         ConfigError: it cannot be read or an entry is wrong.
     """
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        content = read_yaml(path.read_text("utf-8"), path.name)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=path.name, key="-", cure="Check the path.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"is not YAML: {error}", file=path.name, key="-", cure="Correct the file.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("is not UTF-8", file=path.name, key=f"byte {error.start}", cure="Save it as UTF-8.") from error
     entries = content.get("incidents") if isinstance(content, dict) else content
     if not isinstance(entries, list):
         raise ConfigError("holds no list of incidents", file=path.name, key="incidents", cure="Write a list.")
@@ -75,8 +76,8 @@ def load_incidents(path: Path) -> list[Incident]:
             incidents.append(Incident.model_validate(entry))
         except ValidationError as error:
             first = error.errors()[0]
-            key = f"incidents[{place}].{'.'.join(map(str, first['loc']))}"
-            raise ConfigError(first["msg"], file=path.name, key=key, cure="Correct this entry.") from error
+            key = ".".join([f"incidents[{place}]", *map(str, first["loc"])])
+            raise ConfigError(words_of(first), file=path.name, key=key, cure="Correct this entry.") from error
     return incidents
 
 

@@ -64,6 +64,11 @@ def read_tree(folder: Path) -> dict[str, bytes]:
     return found
 
 
+def read_ids(folder: Path) -> dict[str, str]:
+    """Return the blob id of each of these files by relative path."""
+    return {path: blob_id(content) for path, content in read_tree(folder).items()}
+
+
 def blob_id(content: bytes) -> str:
     """Return the id git gives to this content (SHA-1 repositories)."""
     return hashlib.sha1(b"blob %d\x00" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -7,14 +7,15 @@ runs. An alarm always gets a plan: a playbook that is missing, or is not written
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from appliance.contracts.alarm import Alarm, AlarmChange
 from appliance.contracts.alarm_definition import AlarmDefinition, Priority
 from appliance.contracts.errors import Refused
-from appliance.contracts.plan import Plan, Step
+from appliance.contracts.plan import PLAYBOOK_SOURCE, Plan, Step
 from appliance.contracts.tag import Tag
+from appliance.foundation.sentence import joined, literal
 from appliance.planning.answers import say
 from appliance.planning.playbooks.playbook_filler import Filler, Occasion
 from appliance.planning.playbooks.playbook_steps import ASSET
@@ -22,28 +23,49 @@ from appliance.planning.playbooks.playbooks import Playbooks
 from appliance.planning.tongue import Tongue
 
 _CONFIDENCE = 0.9  # of an episode that only says what the gateway reported
+_ONLY_TOLD = 2  # plans that were rejected
 
 
-def plan_for(alarm: Mapping[str, Any], tongue: Tongue, playbooks: Playbooks) -> Plan:
-    """Return the plan for an alarm event (the payload of its admission).
+def plan_for(alarm: Mapping[str, Any], tongue: Tongue, playbooks: Playbooks, rejected: int = 0) -> Plan:
+    """Return the plan for an alarm event (the payload of its admission). ``rejected``: how many plans for it could not be used;
+    after the first one its playbook is passed over, after the second it is only told.
 
     Raises:
         Malformed: an alarm the plant model does not have.
     """
+    plan = _plan_for(alarm, tongue, playbooks if rejected == 0 else None)
+    if rejected < _ONLY_TOLD:
+        return plan
+    told = plan.steps[0].arguments
+    return replace(plan, steps=(say(joined(told.get("lead", ""), told["text"]), id=plan.steps[0].id),))
+
+
+def announcement_of(alarm: Mapping[str, Any], tongue: Tongue) -> str:
+    """Return the sentence that tells an alarm event without a plan.
+
+    Raises:
+        Malformed: an alarm the plant model does not have.
+    """
+    lead = _Facts.of(alarm, tongue.definition(str(alarm["alarm_id"])), tongue).words["lead"]
+    is_over = alarm.get("change") == AlarmChange.CLEARED
+    return tongue.reply("alarm_cleared", text=lead) if is_over else lead
+
+
+def _plan_for(alarm: Mapping[str, Any], tongue: Tongue, playbooks: Playbooks | None) -> Plan:
     definition = tongue.definition(str(alarm["alarm_id"]))
-    facts = _Facts.of(alarm, definition, tongue)
+    facts = _Facts.of(alarm, definition, tongue).literal()
     if (notice := str(alarm.get("notice") or "")) in _NOTICES:
         return Plan(f"alarm_{notice}", f"phrase:alarm_{notice}", (_NOTICES[notice](facts, alarm, tongue),))
     if alarm.get("change") == AlarmChange.CLEARED:
         return Plan("alarm_cleared", "phrase:alarm_cleared", _cleared(facts, alarm, tongue))
-    playbook = playbooks.for_alarm(definition.playbook, definition.fault, tongue.language)
-    if playbook is None:
+    playbook = None if playbooks is None else playbooks.for_alarm(definition.playbook, definition.fault, tongue.language)
+    if playbooks is None or playbook is None:
         return Plan("alarm_raised", "phrase:alarm_raised", _plain(facts, tongue))
     try:
         steps = Filler(facts.occasion(tongue), tongue, playbook).steps()
     except Refused:  # it wants something written that this machine does not have, or not so far
         return Plan("alarm_raised", "phrase:alarm_raised", _plain(facts, tongue))
-    return Plan("alarm_raised", f"playbook:{playbook.name}@{playbooks.commit}", steps)
+    return Plan("alarm_raised", f"{PLAYBOOK_SOURCE}{playbook.name}@{playbooks.commit}", steps)
 
 
 def lead_of(definition: AlarmDefinition, tongue: Tongue) -> str:
@@ -76,8 +98,13 @@ class _Facts:
         """What a playbook is run for because of this alarm."""
         words = {f"alarm.{name}": text for name, text in self.words.items()} | {ASSET: self.words["asset"]}
         about = {ASSET: self.definition.asset}
-        ready = lead_of(self.definition, tongue)
+        ready = literal(lead_of(self.definition, tongue))
         return Occasion(self.scope, about, words, self.definition.fault, self.record, self.words["lead"], ready, self.remark)
+
+    def literal(self) -> _Facts:
+        """Return the facts as a plan takes them, in which a single brace would begin the name of a result."""
+        record = {name: literal(value) if isinstance(value, str) else value for name, value in self.record.items()}
+        return replace(self, words={name: literal(text) for name, text in self.words.items()}, record=record)
 
     @staticmethod
     def of(alarm: Mapping[str, Any], definition: AlarmDefinition, tongue: Tongue) -> _Facts:
@@ -155,9 +182,9 @@ def _plain(facts: _Facts, tongue: Tongue) -> tuple[Step, ...]:
     """Announce, remember, ask for a work order: what can be done about any alarm."""
     words, asset = facts.words, facts.definition.asset
     value = tongue.reply("alarm_value", value=words["value"])
-    announcement = {"lead": words["lead"], "text": f"{facts.remark} {value}".strip()}
-    if words["lead"] != lead_of(facts.definition, tongue):
-        announcement = {"text": f"{words['lead']} {facts.remark}".strip()}
+    announcement = {"lead": words["lead"], "text": joined(facts.remark, value)}
+    if words["lead"] != literal(lead_of(facts.definition, tongue)):
+        announcement = {"text": joined(words["lead"], facts.remark)}
     order = {"asset": asset, "title": tongue.reply("work_order_title", asset=words["asset"]), "detail": words["lead"]}
     question = tongue.reply("ask_work_order_for", asset=words["asset"])
     return (

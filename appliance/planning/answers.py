@@ -194,6 +194,14 @@ def _asked_somebody_else(intent: Intent, tongue: Tongue, context: Mapping[str, A
     return (say(literal(tongue.reply("asked_somebody_else", who=who, question=str(intent.slots["question"])))),)
 
 
+def _which_one(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
+    """Name the questions that wait to who gave an answer that may be to none of them, and how to say which one is meant."""
+    said, asset = tongue.reply("which_one", questions=str(intent.slots["questions"])), str(intent.slots["asset"])
+    if asset:
+        said = f"{said} {tongue.reply('which_asset', asset=tongue.asset(asset))}"
+    return (say(literal(said)),)
+
+
 # the work itself -------------------------------------------------------------------------------------------------------
 def _stop(intent: Intent, tongue: Tongue, context: Mapping[str, Any]) -> Steps:
     """The word alone may be meant for a machine, which is said first; our own work and words end as well."""
@@ -263,7 +271,7 @@ _ANSWERS: Mapping[str, Answer] = {
     "not_understood": _fixed("not_understood"),
     "nothing_pending": _fixed("nothing_pending"),
     "asked_somebody_else": _asked_somebody_else,
-    "which_one": _fixed("which_one"),
+    "which_one": _which_one,
     "asked_too_long_ago": _fixed("asked_too_long_ago"),
     "needs_keyword": _fixed("needs_keyword"),
     "needs_code": _code_again,

@@ -21,11 +21,11 @@ from typing import Any
 from appliance.contracts.condition import all_of
 from appliance.contracts.embedding import Embedder
 from appliance.contracts.errors import Corrupt, Unavailable
-from appliance.contracts.plan import Intent, Plan, Step
+from appliance.contracts.plan import PLAYBOOK_SOURCE, Intent, Plan, Step
 from appliance.contracts.planning import Asked, PlanMaker
 from appliance.foundation.sentence import literal
 from appliance.planning.name_masks import Masked, NameMasks
-from appliance.planning.phrase_file import NOTHING_OF_OURS
+from appliance.planning.phrase_file import NOTHING_OF_OURS, barred_words
 from appliance.planning.phrases import Phrasebook, Phrases
 from appliance.planning.planners import NOT_UNDERSTOOD
 
@@ -45,18 +45,11 @@ _TRY_AGAIN_S = 3600.0  # an encoder that cannot be loaded is tried again every h
 _LONGEST = 200  # characters; what is longer is a story and not a request
 _ASK, _UNDERSTOOD = "meant", "understood"
 
-_NOT_BARRED = frozenset(
-    {"list_alarms", "list_playbooks", "list_checks", "status", "vitals", "help", "repeat", "report_work", "what_pending"}
-)
-"""Intents of talk about the appliance itself and its alarms: "why is it beeping" is one, and a wrong one costs nothing."""
-_QUESTIONS = frozenset({"read_tag", "run_playbook"})
-"""Intents of questions about now. All that are neither are orders."""
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """The nearest label: its intent, the sentence it means, how near it is, how near the best other one, whether the utterance
-    names something of the plant, and whether it has a word that this label never has (``never:``)."""
+    names something of the plant, and whether it says what this label does not: a word it never has (``never:``), or more."""
 
     intent: str
     sentence: str
@@ -95,9 +88,7 @@ class Router:
                     self._labels.append(_Label(intent, each.means, kinds))
                     self._texts.append(self._masks.shown(said))
         self._places: Any = None
-        words = phrases.file.examples
-        self._never = self._masks.any_of_words(words.never)
-        self._never_an_order = self._masks.any_of_words(words.never_an_order)
+        self._barred = barred_words(phrases.file)
 
     async def prepare(self, embedder: Embedder) -> None:
         """Embed the examples.
@@ -132,13 +123,13 @@ class Router:
         for kind, name in reading.named.items():
             sentence = sentence.replace(f"{{{kind}}}", name)
         next_likeness = others[0][1][0] if others else -1.0
-        return Found(intent, sentence, likeness, next_likeness, bool(reading.named), self.is_barred(intent, reading.text))
+        is_barred = reading.has_more or self._barred.lacks(intent, reading.text)
+        is_barred = is_barred or any(self.is_barred(intent, form) for each in readings for form in (each.words, each.text))
+        return Found(intent, sentence, likeness, next_likeness, bool(reading.named), is_barred)
 
     def is_barred(self, intent: str, text: str) -> bool:
-        """Return whether an utterance has a word that the sentences of an intent never have (``never:``)."""
-        if intent in _NOT_BARRED:
-            return False
-        return bool(self._never.search(text) or (intent not in _QUESTIONS and self._never_an_order.search(text)))
+        """Return whether an utterance, with stand-ins, has a word that the sentences of an intent never have (``never:``)."""
+        return self._barred.bars(intent, text)
 
 
 class ExamplePlanner:
@@ -211,5 +202,5 @@ class ExamplePlanner:
             steps: Sequence[Step] = (Step(_ASK, "ask", ask), *on_yes, cancelled)
         else:  # what acts has its own question, which says exactly what will happen
             steps = (told, *plan.steps)
-        source = f"example:{meant.name}"
-        return replace(plan, source=source, steps=tuple(steps))
+        is_playbooks = plan.source.startswith(PLAYBOOK_SOURCE)  # its steps are
+        return replace(plan, source=plan.source if is_playbooks else f"example:{meant.name}", steps=tuple(steps))

@@ -19,6 +19,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from appliance.planning import replies
+from appliance.planning.barred_words import GAP, BarredWords
+from appliance.planning.canonical_text import canonical
 from appliance.planning.intents import INTENTS, LIMITS, REQUIRED
 from appliance.planning.yaml_file import Fault, load_mapping, nearest, refuse, validate
 
@@ -115,11 +117,14 @@ class Examples(_Closed):
 
 class ExampleWords(_Closed):
     """``stand_ins``: words that stand for names when likeness is looked at, so that no machine's name makes a difference.
-    ``never``: words of what is no question about now, nor an order; ``never_an_order``: those that only an order has not."""
+    ``never``: words of what is no question about now, nor an order; ``never_an_order``: those that only an order has not;
+    ``never_in``: those of one intent; ``always_in``: those of which one intent has at least one (``planning.barred_words``)."""
 
     stand_ins: dict[str, str] = {}
     never: list[str] = []
     never_an_order: list[str] = []
+    never_in: dict[str, list[str]] = {}
+    always_in: dict[str, list[str]] = {}
     intents: dict[str, list[Examples]] = {}
 
 
@@ -156,6 +161,7 @@ def load_phrase_file(path: Path) -> PhraseFile:
         *_intent_faults(phrases),
         *_template_faults(phrases),
         *_example_faults(phrases),
+        *_untaken_faults(phrases),
         *replies.faults_of(phrases.replies),
     ]
     if faults:
@@ -230,6 +236,51 @@ def _example_faults(phrases: PhraseFile) -> Iterator[Fault]:
                     yield where, f"unknown name {{{name}}}", nearest(name, STAND_INS)
                 if m and label.means and named != set(_BRACES.findall(label.means)):
                     yield where, "names other things than what it means", f"Name the same as in {label.means!r}."
+
+
+def shown(example: str, phrases: PhraseFile) -> str:
+    """Return an example, or one of its words, as the likeness of utterances is looked at: ``{asset}`` as its stand-in."""
+    plain = example
+    for kind, stand_in in phrases.examples.stand_ins.items():
+        plain = plain.replace(f"{{{kind}}}", stand_in)
+    return canonical(plain, phrases.language, spaced=not phrases.settings.ignore_whitespace)
+
+
+def barred_words(phrases: PhraseFile) -> BarredWords:
+    """Return the words by which a language's utterances are kept from examples."""
+    words, spaced = phrases.examples, not phrases.settings.ignore_whitespace
+    lists = words.never, words.never_an_order, words.never_in, words.always_in
+    return BarredWords(*lists, lambda text: shown(text, phrases), spaced=spaced)
+
+
+def _untaken_faults(phrases: PhraseFile) -> Iterator[Fault]:
+    """What could never be taken and would not be missed: examples with a word that bars them, or that mean two things."""
+    words = phrases.examples
+    lists = {"never": words.never, "never_an_order": words.never_an_order}
+    by_intent = {"never_in": words.never_in, "always_in": words.always_in}
+    lists |= {f"{name}.{intent}": listed for name, of in by_intent.items() for intent, listed in of.items()}
+    for name, listed in lists.items():
+        for n, word in enumerate(listed):
+            if not any(shown(part, phrases) for part in word.split(GAP)):
+                yield f"examples.{name}.{n}", f"{word!r} has no letters", "Write a word, or leave it out."
+    for name, intent in ((name, intent) for name, of in by_intent.items() for intent in of):
+        if intent not in words.intents or intent == NOTHING_OF_OURS:
+            yield f"examples.{name}.{intent}", "has no examples", nearest(intent, set(words.intents) - {NOTHING_OF_OURS})
+    barred = barred_words(phrases)
+    meant: dict[str, tuple[str, str]] = {}
+    for intent, labelled in words.intents.items():
+        for n, label in enumerate(labelled):
+            for m, text in enumerate(label.say):
+                key, form = f"examples.intents.{intent}.{n}.say.{m}", shown(text, phrases)
+                if intent != NOTHING_OF_OURS and (found := barred.found(intent, form)):
+                    cure = f"Say it without that word, or take the word out of examples.{found[0]}."
+                    yield key, f"{text!r} has the word {found[1]!r}, so it would never be taken", cure
+                if barred.lacks(intent, form):
+                    cure = f"Say it with one, or add its word to examples.always_in.{intent}."
+                    yield key, f"{text!r} has none of the words that it always has, so it would never be taken", cure
+                first, means = meant.setdefault(form, (key, label.means))
+                if means != label.means:
+                    yield key, f"{text!r} means something else at {first}, so neither would be taken", "Leave one of them out."
 
 
 def template_faults(phrases: PhraseFile, key: str, template: str) -> list[Fault]:

@@ -6,7 +6,7 @@ checks the files; the matcher itself (hassil) is imported when it is first neede
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,12 @@ from appliance.contracts.plan import Intent
 from appliance.contracts.plant import Plant
 from appliance.contracts.speech import Grammar
 from appliance.foundation.canonical import canonical_json
+from appliance.planning.canonical_text import canonical
 from appliance.planning.phrase_file import TAG_LISTS, PhraseFile, load_phrase_file
-from appliance.planning.playbooks.asked_for import AskedFor, asked_for
-from appliance.planning.playbooks.playbooks import Playbooks
-from appliance.planning.vocabulary import Vocabulary, canonical
+from appliance.planning.playbooks.asked_for import AskedFor, asked_for, sentence_faults, unknown_languages, unparsed
+from appliance.planning.playbooks.playbooks import Playbook, Playbooks, Wrong
+from appliance.planning.vocabulary import Vocabulary
+from appliance.planning.whole_numbers import stands_whole
 
 if TYPE_CHECKING:
     from appliance.planning.templates import Match, Matcher
@@ -45,6 +47,7 @@ class Phrases:
         self._order = {name: n for n, name in enumerate(file.intents)}
         self._asset_lists = {name for name, source in file.lists.items() if source.plant == "assets"}
         self._tag_lists = {name for name, source in file.lists.items() if source.plant in TAG_LISTS}
+        self._number_lists = {name for name, source in file.lists.items() if source.plant == "amounts" or source.range}
 
     def knowing(self, playbooks: Playbooks) -> Phrases:
         """Return the language with these playbooks in it.
@@ -63,7 +66,7 @@ class Phrases:
         return Matcher(self.file, self.vocabulary, self.path)
 
     def understand(self, text: str) -> Intent | None:
-        """Return what ``text`` means, or None when no template matches it from first to last word."""
+        """Return what ``text`` means, or None when no template matches it from first to last word and number."""
         if len(text) > _LONGEST:
             return None
         form = canonical(text, self.language, spaced=self.spaced)
@@ -71,7 +74,13 @@ class Phrases:
         if not readings:
             return None
         slots, match = min(readings, key=lambda reading: self._rank(*reading))
+        if not all(self.says(float(value), text) for name, value in slots.items() if name in self._number_lists):
+            return None
         return Intent(match.intent, self.language, text, slots)
+
+    def says(self, number: float, text: str) -> bool:
+        """Return whether a number stands whole in ``text``: the 10 of "10/20" or of "1e1" does not."""
+        return stands_whole(number, text, self.language, spaced=self.spaced)
 
     def reply(self, name: str, **values: str) -> str:
         """Return a reply with its placeholders filled by words.
@@ -118,8 +127,9 @@ class Phrases:
 class Phrasebook:
     """All languages of the appliance."""
 
-    def __init__(self, languages: Mapping[str, Phrases]) -> None:
+    def __init__(self, languages: Mapping[str, Phrases], without_playbooks: Phrasebook | None = None) -> None:
         self._languages = dict(languages)
+        self._without_playbooks = without_playbooks
 
     @staticmethod
     def load(folder: Path, plant: Plant) -> Phrasebook:
@@ -135,12 +145,25 @@ class Phrasebook:
         return Phrasebook({file.language: Phrases(file, plant, str(path)) for path, file in files.items()})
 
     def knowing(self, playbooks: Playbooks) -> Phrasebook:
-        """Return a phrasebook in which these playbooks can be asked for, by their sentences and by their names.
+        """Return a phrasebook in which these playbooks can be asked for, by their sentences and by their names, and no others.
 
         Raises:
             ConfigError: naming every fault of their sentences: file, key and cure.
         """
-        return Phrasebook({language: phrases.knowing(playbooks) for language, phrases in self._languages.items()})
+        plain = self._without_playbooks or self
+        return Phrasebook({language: phrases.knowing(playbooks) for language, phrases in plain._languages.items()}, plain)
+
+    def become(self, other: Phrasebook) -> None:
+        """Know from now on what ``other`` knows, for everybody who holds this one."""
+        self._languages = other._languages
+
+    def wrong_with(self, playbooks: Sequence[Playbook]) -> list[Wrong]:
+        """Return what is wrong with the sentences and names of playbooks, in every language; a name that two have is the later
+        one's fault. Imports the matcher."""
+        files = [phrases.file for phrases in self._languages.values()]
+        wrong = [*unknown_languages(self.languages, playbooks)]
+        wrong += [each for file in files for each in sentence_faults(file, playbooks)]
+        return wrong or [each for file in files for each in unparsed(file, playbooks)]
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -15,11 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from appliance.contracts.condition import LONGEST, condition_of
 from appliance.contracts.errors import Malformed
-from appliance.contracts.plan import Plan
+from appliance.contracts.plan import PLAYBOOK_SOURCE, Plan
 from appliance.contracts.tool import ToolContract
-from appliance.planning.result_names import gives, names_of_results
+from appliance.planning.result_names import gives, lone_brace, names_of_results
 
-_OF_PLAYBOOK = "playbook:"  # the fields it names were looked at when it was loaded, and an alarm's is told in any case
 MOST_STEPS = 64  # the longest shipped playbook has a dozen
 
 _NAME = re.compile(r"(?<!\{)\{[^{}]+\}")
@@ -82,7 +81,7 @@ def _faults(plan: Plan, tools: Mapping[str, ToolContract]) -> Iterator[str]:
             yield f"{step.id}: there is no tool {step.tool}"
         else:
             yield from (f"{step.id}.{fault}" for fault in _argument_faults(step.arguments, contract))
-            if not plan.source.startswith(_OF_PLAYBOOK):
+            if not plan.source.startswith(PLAYBOOK_SOURCE):  # looked at when it was loaded, and an alarm's is told in any case
                 yield from (f"{step.id}: {fault}" for fault in _result_faults(step.arguments, seen))
 
 
@@ -97,6 +96,9 @@ def _condition_faults(when: str, seen: Container[str]) -> Iterator[str]:
 
 
 def _argument_faults(arguments: Mapping[str, Any], contract: ToolContract) -> Iterator[str]:
+    for name, value in arguments.items():
+        if brace := _lone_brace(value):
+            yield f"{name}: a single {brace}; write it twice for a brace"
     try:
         contract.schema.arguments.model_validate(dict(arguments))
     except ValidationError as error:
@@ -111,6 +113,18 @@ def _result_faults(arguments: Mapping[str, Any], seen: Mapping[str, ToolContract
         contract = seen.get(name)
         if contract is not None and not gives(contract, field):
             yield f"{{steps.{name}.{field}}}: {contract.name} gives no such field"
+
+
+def _lone_brace(value: Any) -> str:
+    match value:
+        case str():
+            return lone_brace(value)
+        case Mapping():
+            return next(filter(None, map(_lone_brace, value.values())), "")
+        case list() | tuple():
+            return next(filter(None, map(_lone_brace, value)), "")
+        case _:
+            return ""
 
 
 def _is_open(value: Any) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from appliance.contracts.flood import FloodNews, FloodSummary
-from appliance.contracts.plan import Intent, Plan
+from appliance.contracts.plan import PLAYBOOK_SOURCE, Intent, Plan
 from appliance.contracts.plant import Plant
 from appliance.contracts.principal import NOBODY, AccessLevel
 from appliance.planning import alarm_plan, answers, flood_plan
@@ -61,17 +61,26 @@ class Planner:
         name = str(intent.slots["playbook"])
         given = {key: value for key, value in intent.slots.items() if key not in ("playbook", "refusal")}
         steps = self.procedures.steps_of(name, given, intent.language, level)
-        return Plan(intent.name, f"playbook:{name}@{self.playbooks.commit}", steps)
+        return Plan(intent.name, f"{PLAYBOOK_SOURCE}{name}@{self.playbooks.commit}", steps)
 
-    def plan_alarm(self, alarm: Mapping[str, Any], language: str) -> Plan:
+    def plan_alarm(self, alarm: Mapping[str, Any], language: str, rejected: int = 0) -> Plan:
         """Return the plan for an alarm event: its playbook's, or the plain one when no playbook fits.
 
         ``alarm`` is the admission's payload: ``alarm_id``, ``change``, ``value``, ``unit``, ``source_utc``, ``activation_id``.
+        ``rejected``: how many plans for it could not be used; each time less is tried, and in the end it is only told.
 
         Raises:
             Malformed: an alarm the plant model does not have, or a language without phrases.
         """
-        return self._timed(alarm_plan.plan_for(alarm, self._tongue(language), self.playbooks))
+        return self._timed(alarm_plan.plan_for(alarm, self._tongue(language), self.playbooks, rejected))
+
+    def announcement(self, alarm: Mapping[str, Any], language: str) -> str:
+        """Return the sentence that tells an alarm event without a plan.
+
+        Raises:
+            Malformed: an alarm the plant model does not have, or a language without phrases.
+        """
+        return alarm_plan.announcement_of(alarm, self._tongue(language))
 
     def plan_flood(self, news: FloodNews, flood: FloodSummary, language: str) -> Plan:
         """Return the plan that tells news of a flood: one sentence or two, under 15 s of speech whatever the numbers.

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from appliance.contracts.errors import Refused
-from appliance.contracts.plan import Plan
+from appliance.contracts.plan import Intent, Plan
 from appliance.contracts.planning import Asked, PlanMaker, needing
 from appliance.planning.answers import needed_for
 from appliance.planning.planner import Planner
+from appliance.planning.playbooks.asked_for import RUN
 
 NOT_UNDERSTOOD = "not_understood"
 """Name of the intent of words that no phrase matches."""
@@ -63,13 +64,23 @@ class PhrasePlanner:
             level, language = asked.principal.level, intent.language
             try:
                 self._planner.procedures.find(str(intent.slots["playbook"]), language, level)
-            except Refused:
+            except Refused as refused:
+                needing(refused, (intent.name,))
+                asked.passed_over.append(refused)
                 return None
         try:
             return self._planner.plan(intent, asked.facts, asked.principal.level)
         except Refused as refused:
-            needing(refused, needed_for(intent.name))
+            needing(refused, self._needed(intent, refused))
             raise
+
+    @staticmethod
+    def _needed(intent: Intent, refused: Refused) -> tuple[str, ...]:
+        """Return the tools it would have needed. A playbook is refused as a whole, or for what one of its writes would write."""
+        if intent.name != RUN:
+            return needed_for(intent.name)
+        refused.facts["playbook"] = str(intent.slots["playbook"])
+        return ("write_tag",) if "tag" in refused.facts else (RUN,)
 
 
 class NotUnderstood:

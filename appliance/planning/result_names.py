@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,7 +11,13 @@ from pydantic import BaseModel
 
 from appliance.contracts.tool import ToolContract
 
+_BRACE = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
 _PIECE = re.compile(r"\{\{|\}\}|\{steps\.([A-Za-z0-9_-]+)\.([^{}]+)\}")
+
+
+def lone_brace(text: str) -> str:
+    """Return the first brace of a text that is neither doubled nor part of a name's pair; empty when there is none."""
+    return next((found[0] for found in _BRACE.finditer(text) if len(found[0]) == 1), "")
 
 
 def names_of_results(value: Any) -> Iterator[tuple[str, str]]:
@@ -27,11 +33,14 @@ def names_of_results(value: Any) -> Iterator[tuple[str, str]]:
                 yield from names_of_results(item)
 
 
-def gives(contract: ToolContract, field: str) -> bool:
+def gives(contract: ToolContract, field: str, keys: Iterable[str] = ()) -> bool:
     """Whether a result of this tool can have a field, ``value`` or ``values.motor_3.temperature``. What its schema leaves open
-    may be there."""
-    schema = _schema(contract.schema.result)
-    return _has(schema, field.split("."), schema.get("$defs", {}))
+    may be there. ``keys``: the tags that are read, in whose names there are dots, so that what is behind one can be looked at."""
+    schema, (first, _, rest) = _schema(contract.schema.result), field.partition(".")
+    key = next((each for each in keys if rest == each or rest.startswith(f"{each}.")), None)
+    behind = rest.removeprefix(key or "").strip(".")
+    names = field.split(".") if key is None else [first, key, *(behind.split(".") if behind else ())]
+    return _has(schema, names, schema.get("$defs", {}))
 
 
 @lru_cache(maxsize=256)
@@ -51,7 +60,9 @@ def _has(part: Any, names: Sequence[str], definitions: Mapping[str, Any]) -> boo
         case "object" if names[0] in part.get("properties", {}):
             return _has(part["properties"][names[0]], names[1:], definitions)
         case "object":
-            return bool(part.get("additionalProperties", "properties" not in part))
+            others = part.get("additionalProperties", "properties" not in part)
+            is_key = "." in names[0] and isinstance(others, Mapping)
+            return _has(others, names[1:], definitions) if is_key else bool(others)
         case "array":
             return names[0].isdigit() and _has(part.get("items", {}), names[1:], definitions)
         case None:

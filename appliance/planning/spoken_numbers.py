@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+NUMBER_LANGUAGES = ("en", "zh")
+"""Languages with number words here."""
+
 ONES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
@@ -19,7 +22,10 @@ _TENS = {word: n * 10 for n, word in enumerate(TENS) if word}
 _SCALES = {"hundred": 100, "thousand": 1000}
 _ZH_VALUE = {character: n for n, character in enumerate(ZH_DIGITS)} | {"〇": 0, "幺": 1, "两": 2}  # 幺: 1 read digit by digit
 _ZH_SCALES = {"十": 10, "百": 100, "千": 1000}
-_ZH_RUN = re.compile(r"[零〇一幺二两三四五六七八九十][零〇一幺二两三四五六七八九十百千]*(?:点[零〇一幺二两三四五六七八九]+)?")
+_ZH_RUN = re.compile(  # whole runs only: 20十 and 一万 are no numbers here, and neither is a part of them
+    r"(?<![\d零〇一幺二两三四五六七八九十百千])(负)?"
+    r"([零〇一幺二两三四五六七八九十][零〇一幺二两三四五六七八九十百千]*+(?:点[零〇一幺二两三四五六七八九]++)*+)(?![\d万亿])"
+)
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 HIGHEST = 9999
 """Largest number that is turned into words."""
@@ -31,7 +37,7 @@ def to_digits(text: str, language: str) -> str:
     A language without number words here comes back unchanged, so that its digits still work.
     """
     if language == "zh":
-        return _ZH_RUN.sub(lambda run: _zh_number(run[0]), text)
+        return _ZH_RUN.sub(_zh_number, text)
     return " ".join(_english_digits(text.split())) if language == "en" else text
 
 
@@ -148,25 +154,40 @@ def _english_words(number: int) -> list[str]:
 
 
 # Chinese --------------------------------------------------------------------------------------------------------------
-def _zh_number(run: str) -> str:
-    whole, _, tenths = run.partition("点")
-    fraction = "." + "".join(str(_ZH_VALUE[c]) for c in tenths) if tenths else ""
-    if not any(c in _ZH_SCALES for c in whole):
-        return "".join(str(_ZH_VALUE[c]) for c in whole) + fraction  # read digit by digit
-    total = digit = 0
-    scale = 1
-    after_zero = False
-    for character in whole:
-        if character in _ZH_SCALES:
-            scale = _ZH_SCALES[character]
-            total += (digit or 1) * scale
+def _zh_number(run: re.Match[str]) -> str:
+    """Return a run in digits; as it stands if it is no one number (五十五十), since part of a number is another number."""
+    whole, *fractions = run[2].split("点")
+    number = _zh_whole(whole)
+    if number is None or len(fractions) > 1:
+        return run[0]
+    fraction = "." + "".join(str(_ZH_VALUE[c]) for c in fractions[0]) if fractions else ""
+    return f"{'-' if run[1] else ''}{number}{fraction}"
+
+
+def _zh_whole(run: str) -> str | None:
+    """Return the digits of a whole number, None if its parts do not make one: each scale is below the one before it."""
+    if not any(c in _ZH_SCALES for c in run):
+        return "".join(str(_ZH_VALUE[c]) for c in run)  # read digit by digit
+    total, last = 0, HIGHEST + 1  # the scale before
+    digit, after_zero = 0, False
+    for character in run:
+        if scale := _ZH_SCALES.get(character, 0):
+            if (not digit and scale != 10) or scale * (10 if after_zero else 1) >= last:
+                return None
+            total, last = total + (digit or 1) * scale, scale
             digit, after_zero = 0, False
+        elif digit or (after_zero and not _ZH_VALUE[character]):
+            return None
+        elif value := _ZH_VALUE[character]:
+            digit = value
+        elif last > HIGHEST:
+            return None
         else:
-            digit = _ZH_VALUE[character]
-            after_zero = after_zero or digit == 0
+            after_zero = True
+    if after_zero and (not digit or last == 10):
+        return None
     # "一百五" is 150, "一百零五" is 105
-    total += digit * (scale // 10 if scale > 10 and not after_zero else 1)
-    return f"{total}{fraction}"
+    return str(total + digit * (1 if after_zero else last // 10))
 
 
 def _zh_words(number: int) -> str:

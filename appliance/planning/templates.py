@@ -15,9 +15,10 @@ from hassil.expression import Alternative, Group, ListReference, Permutation, Ru
 from hassil.parser import ParseError
 
 from appliance.contracts.errors import ConfigError
+from appliance.planning.canonical_text import canonical
 from appliance.planning.expressions import EMPTY, Expression, Use, choice, sequence, words
 from appliance.planning.phrase_file import TAG_LISTS, PhraseFile, SlotWords, as_hassil
-from appliance.planning.vocabulary import Vocabulary, canonical
+from appliance.planning.vocabulary import Vocabulary
 
 _SYNTAX = frozenset("()[]{}<>|;")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,25 +10,12 @@ from dataclasses import dataclass
 from appliance.contracts.errors import ConfigError
 from appliance.contracts.plant import Plant
 from appliance.contracts.tag import DataType, Tag
+from appliance.planning.canonical_text import canonical, without_marks
 from appliance.planning.phrase_file import Unit
-from appliance.planning.spoken_numbers import HIGHEST, digits_to_words, to_digits
+from appliance.planning.spoken_numbers import HIGHEST, digits_to_words
 
 _FILE = "plant.yaml"
-_PERCENT = {"en": re.compile(r"\s*%"), "zh": re.compile(r"(-?\d+(?:\.\d+)?)\s*%")}
-_MARKS = re.compile(r"(?<!\d)[.,]|[.,](?!\d)|[^\w\s.,'\-]|_|(?<=[^\W\d])-|-(?!\d)")
-_SPACES = re.compile(r"\s+")
 _REACH = 2  # numbers up to this many times the highest limit are heard, so that a value beyond it is refused and not misheard
-
-
-def canonical(text: str, language: str, *, spaced: bool) -> str:
-    """Return ``text`` as matching sees it: lower case, no punctuation, numbers as digits; without spaces if not ``spaced``."""
-    text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    if language == "zh":
-        text = _PERCENT["zh"].sub(r"百分之\1", text).replace("百分之百", "百分之一百")
-    else:
-        text = _PERCENT["en"].sub(" percent ", text) if language == "en" else text
-    text = _MARKS.sub(" ", text).strip()
-    return to_digits(_SPACES.sub(" " if spaced else "", text), language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +77,7 @@ class Vocabulary:
     def spoken_alarm(self, alarm: str) -> str:
         """Return the name to say an alarm by: its text without value and full stop."""
         name = self.alarms.get(alarm)
-        return _SPACES.sub(" ", name.written).strip().rstrip(".!。！，, ") if name else alarm.replace("_", " ")
+        return " ".join(name.written.split()).rstrip(".!。！，, ") if name else alarm.replace("_", " ")
 
     def spoken_tag(self, key: str) -> str:
         """Return the name to say a tag by, without its asset."""
@@ -158,7 +144,7 @@ class Vocabulary:
     def said_by_recogniser(self, name: str) -> str:
         """Return a name in the words a recogniser's grammar uses: lower case, no digits, no punctuation."""
         words = digits_to_words(unicodedata.normalize("NFKC", name), self._language).casefold()
-        return _SPACES.sub(" ", _MARKS.sub(" ", words)).strip()
+        return without_marks(words)
 
     def _names(self, spoken: Mapping[str, Iterable[str]]) -> tuple[Name, ...]:
         names = {canonical(n, self._language, spaced=self._spaced): n for n in reversed(list(spoken.get(self._language, ())))}

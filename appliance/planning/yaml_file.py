@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from appliance.contracts.errors import ConfigError
+from appliance.foundation.invalid_input import words_of
+from appliance.foundation.strict_yaml import read_yaml
 
 M = TypeVar("M", bound=BaseModel)
 Fault = tuple[str, str, str]
@@ -32,19 +33,13 @@ def load_mapping(path: Path) -> dict[str, Any]:
         raise ConfigError("is not UTF-8", file=str(path), key=f"byte {error.start}", cure="Save it as UTF-8.") from error
 
 
-def parse_mapping(text: str, file: str) -> dict[str, Any]:
-    """Return the mapping that ``text`` holds; ``file`` is only named in errors.
+def parse_mapping(text: str, file: str, *, above: int = 0) -> dict[str, Any]:
+    """Return the mapping that ``text`` holds; ``file`` is only named in errors, ``above`` the lines it has before.
 
     Raises:
         ConfigError: not YAML, or not a mapping.
     """
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark else "(file)"
-        problem = getattr(error, "problem", None) or "is not YAML"
-        raise ConfigError(f"not YAML: {problem}", file=file, key=where, cure="Correct the syntax there.") from error
+    content = read_yaml(text, file, above=above)
     if not isinstance(content, dict):
         raise ConfigError("is not a mapping", file=file, key="(file)", cure="Write `key: value` lines.")
     return content
@@ -75,10 +70,15 @@ def model_faults(model: type[BaseModel], error: ValidationError, prefix: str = "
         elif found["type"].startswith("union_tag"):  # which of several models it is, is said by one of its keys
             faults.append(_kind_fault(key, found))
         else:
-            faults.append(
-                (key, f"{found['msg'].removeprefix('Value error, ')} (found {str(found['input'])[:60]!r})", "Correct it.")
-            )
+            faults.append((key, f"{words_of(found)} (found {str(found['input'])[:60]!r})", _cure(found)))
     return faults
+
+
+def _cure(found: ErrorDetails) -> str:
+    if found["type"] != "string_type" or not isinstance(found["input"], bool | int | float | None):
+        return "Correct it."
+    told = "; without them no, off, yes and on are false and true" if isinstance(found["input"], bool) else ""
+    return f"Put it in quotes{told}."
 
 
 def _kind_fault(key: str, found: ErrorDetails) -> Fault:

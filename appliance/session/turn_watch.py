@@ -6,14 +6,14 @@ answer is not watched (S7), and while the appliance is down no time passes for a
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
+import math
 
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.errors import Unavailable
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.store import Ledger, Transaction
+from appliance.foundation.lookout import Lookout
 from appliance.session.stopwatches import Stopwatches
 from appliance.session.turns import Turns
 from appliance.store import interrupts, stopping, turns
@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 LIVENESS_S = 600.0  # requirements R3: without progress for this long a turn is stopped, however often its lease is renewed
 _TOGETHER_S = 1.0  # moves within a second are looked at together; no limit is so short that this matters
 _ASK_LEDGER_AGAIN_S = 1.0  # while the card is full or does not answer: a try that fails writes nothing
-_SOONEST_S = 0.02  # a timer may fire a little early
 
 
 class TurnWatch:
@@ -37,27 +36,22 @@ class TurnWatch:
         self._liveness_s = liveness_s
         self._since_progress = Stopwatches(clock)
         self._stopped: set[str] = set()
-        self._stirred = asyncio.Event()
+        self._lookout = Lookout(together_s=_TOGETHER_S)
         turns.on_move(self.progress)
 
     def progress(self, turn_id: str) -> None:
         """Note that a turn got on."""
         self._since_progress.restart(turn_id)
-        self._stirred.set()
+        self._lookout.notify()
 
     async def run(self) -> None:
         """Watch for ever."""
-        while True:
-            self._stirred.clear()
-            try:
-                next_s = await self.look()
-            except Unavailable as error:
-                log.warning("turn_watch.ledger_away", extra={"why": error.message})
-                next_s = _ASK_LEDGER_AGAIN_S
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(next_s):
-                    await self._stirred.wait()
-                await asyncio.sleep(_TOGETHER_S)
+
+        def away(error: Unavailable) -> float:
+            log.warning("turn_watch.ledger_away", extra={"why": error.message})
+            return _ASK_LEDGER_AGAIN_S
+
+        await self._lookout.run(self.look, away=away)
 
     async def look(self) -> float | None:
         """Stop what is beyond its limits; return in how many seconds the next limit would be reached, None without any turn."""
@@ -68,7 +62,10 @@ class TurnWatch:
         if not watched:
             return None
         next_s = self._liveness_s
-        for turn_id, left_s in (await self._turns.left_s(watched)).items():
+        left = await self._turns.left_s(watched)
+        # What is thought about moves when there is a plan, and is looked at then.
+        left |= dict.fromkeys(self._turns.thought_about & left.keys(), math.inf)
+        for turn_id, left_s in left.items():
             self._since_progress.start(turn_id)
             quiet_s = self._since_progress.read_s(turn_id)
             if left_s <= 0:
@@ -77,7 +74,7 @@ class TurnWatch:
                 await self._stop(turn_id, f"it got nowhere for {quiet_s:.0f} s")
             else:
                 next_s = min(next_s, left_s, self._liveness_s - quiet_s)
-        return max(next_s, _SOONEST_S)
+        return next_s
 
     async def _stop(self, turn_id: str, reason: str) -> None:
         def work(tx: Transaction) -> None:

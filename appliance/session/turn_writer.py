@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from appliance.contracts.clock import Clock
@@ -103,6 +104,20 @@ class TurnWriter:
     def left_s(self, tx: Transaction, turn_id: str) -> float:
         """Return what is left of the turn's lifespan now."""
         return self._account_s(tx, turn_id)[1]
+
+    @contextmanager
+    def unhurried(self, turn_id: str) -> Iterator[None]:
+        """Let the turn's running time stand still."""
+        self._running.pause(turn_id)
+        try:
+            yield
+        finally:
+            self._running.go_on(turn_id)
+
+    @property
+    def paused(self) -> frozenset[str]:
+        """Ids of the turns whose running time stands still."""
+        return self._running.paused
 
     @property
     def working(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from appliance.contracts.admission import Admission, Outcome
@@ -29,6 +30,16 @@ from appliance.store.columns import utc_text
 
 Also = Callable[[Transaction], None]
 """Further work for the same transaction."""
+
+
+def both(first: Also | None, second: Also) -> Also:
+    """Return the work that does both, in this order."""
+
+    def work(tx: Transaction) -> None:
+        _run(first, tx)
+        second(tx)
+
+    return work
 
 
 class Turns:
@@ -271,6 +282,16 @@ class Turns:
     def working(self) -> frozenset[str]:
         """Ids of the turns that work in this process now: their lifespan runs."""
         return self._writer.working
+
+    def thinking(self, turn_id: str) -> AbstractContextManager[None]:
+        """While a plan is made for a turn its lifespan stands still: a model may think for longer than is left once tools have
+        run. That has limits of its own (``language_model.within_s``), and R3 holds. One at a time for each turn."""
+        return self._writer.unhurried(turn_id)
+
+    @property
+    def thought_about(self) -> frozenset[str]:
+        """Ids of the turns that a plan is made for now."""
+        return self._writer.paused
 
     def on_move(self, listener: Callable[[str], None]) -> None:
         """Call ``listener`` with a turn's id after each transition of it is on disk. There is one listener."""

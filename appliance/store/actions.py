@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -102,6 +103,16 @@ def kept_chars(tx: Transaction, turn_id: str) -> int:
     """Return how many characters the results of a turn's steps have together."""
     row = tx.execute("SELECT coalesce(sum(length(result)), 0) FROM action WHERE turn_id = ?", (turn_id,)).fetchone()
     return int(row[0])
+
+
+def in_order(tx: Transaction, action_ids: Sequence[str]) -> list[str]:
+    """Return those that there are, of the oldest turn first: in order of sequence, whatever the clock was."""
+    rows = tx.execute(
+        "SELECT action.id FROM action JOIN turn ON turn.id = action.turn_id"
+        " WHERE action.id IN (SELECT value FROM json_each(?)) ORDER BY turn.seq, action.position",
+        (json.dumps(list(action_ids)),),
+    )
+    return [row["id"] for row in rows]
 
 
 def by_id(tx: Transaction, action_id: str) -> Action:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from appliance.contracts import lane as lanes
 from appliance.contracts.admission import Admission, AdmissionStatus, Arrival, Door, Outcome, Request, RequestKind
 from appliance.contracts.clock import Clock, IdSource
-from appliance.contracts.errors import Refused
+from appliance.contracts.errors import Fault, Refused
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.store import Transaction
+from appliance.foundation.supervisor import contained_call
 from appliance.store import operations
 from appliance.store.columns import json_text, to_json, to_utc, utc_text
 
@@ -79,7 +82,8 @@ NEWEST_ALARM = "SELECT coalesce(max(seq), 0) AS seq FROM admission WHERE status 
 """Query of the newest alarm that waits, 0 without one."""
 
 RAISE_BEFORE = f"""SELECT admitted_mono_ns, boot_id FROM admission WHERE seq < ?1 AND seq > ?1 - {_NEAR} AND kind = 'alarm'
-    AND payload ->> '$.change' = 'raised' AND payload ->> '$.notice' IS NULL ORDER BY seq DESC LIMIT 1"""
+    AND CASE WHEN json_valid(payload) THEN payload ->> '$.change' = 'raised' AND payload ->> '$.notice' IS NULL END
+    ORDER BY seq DESC LIMIT 1"""
 """Query of when the newest alarm before an admission was raised."""
 
 
@@ -245,23 +249,31 @@ def count_queued_of(tx: Transaction, kind: RequestKind) -> int:
 
 
 def waiting_of(tx: Transaction, kind: RequestKind) -> list[Admission]:
-    """Return the queued admissions of a kind in the order they came."""
+    """Return the queued admissions of a kind in the order they came. A row that cannot be read ends when its turn comes."""
     waiting = "SELECT * FROM admission INDEXED BY admission_queue WHERE status = 'queued' AND kind = ? ORDER BY seq"
-    rows = tx.execute(waiting, (kind,))
-    return [to_admission(row) for row in rows]
+    return list(_readable(tx.execute(waiting, (kind,))))
+
+
+def resuming(tx: Transaction, turn_id: str) -> list[str]:
+    """Return the ids of the queued admissions that go on with a turn."""
+    rows = tx.execute(
+        """SELECT id FROM admission INDEXED BY admission_queue WHERE status = 'queued' AND kind = 'resume'
+           AND CASE WHEN json_valid(payload) THEN payload ->> '$.turn_id' = ? END ORDER BY seq""",
+        (turn_id,),
+    )
+    return [row["id"] for row in rows]
 
 
 def newest_before(tx: Transaction, kind: RequestKind, seq: int) -> Iterator[Admission]:
     """Yield the admissions of a kind that came not long before ``seq``, newest first."""
     near = "SELECT * FROM admission WHERE seq < ? AND seq > ? AND kind = ? ORDER BY seq DESC"
-    for row in tx.execute(near, (seq, seq - _NEAR, kind)):
-        yield to_admission(row)
+    yield from _readable(tx.execute(near, (seq, seq - _NEAR, kind)))
 
 
-def started(tx: Transaction) -> list[Admission]:
-    """Return the started admissions in the order they came."""
-    under_way = f"SELECT * FROM admission INDEXED BY admission_open WHERE {_OPEN} AND status = 'started' ORDER BY seq"
-    return [to_admission(row) for row in tx.execute(under_way)]
+def started(tx: Transaction) -> list[str]:
+    """Return the ids of the started admissions in the order they came."""
+    under_way = f"SELECT id FROM admission INDEXED BY admission_open WHERE {_OPEN} AND status = 'started' ORDER BY seq"
+    return [row["id"] for row in tx.execute(under_way)]
 
 
 def restarts_of(tx: Transaction, admission_id: str) -> int:
@@ -270,6 +282,7 @@ def restarts_of(tx: Transaction, admission_id: str) -> int:
         "WITH RECURSIVE chain (resumes, depth) AS ("
         " SELECT resumes, 0 FROM admission WHERE id = ?"
         " UNION ALL SELECT earlier.resumes, chain.depth + 1 FROM chain JOIN admission AS earlier ON earlier.id = chain.resumes"
+        f" WHERE chain.depth < {_NEAR}"  # a row that goes on with itself would never end
         ") SELECT max(depth) FROM chain",
         (admission_id,),
     ).fetchone()
@@ -298,6 +311,12 @@ def to_admission(row: sqlite3.Row) -> Admission:
         boot_id=row["boot_id"],
         clock_synced=bool(row["clock_synced"]),
     )
+
+
+def _readable(rows: Iterable[sqlite3.Row]) -> Iterator[Admission]:
+    for row in rows:
+        with contextlib.suppress(Fault):
+            yield contained_call(partial(to_admission, row), is_known=True)
 
 
 def _told(tx: Transaction, clock: Clock, admission: Admission, what: str, payload: Mapping[str, Any]) -> Admission:

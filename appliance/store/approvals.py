@@ -42,7 +42,7 @@ _WRITES = """SELECT count(DISTINCT action_id) AS count FROM approval
 class Decided:
     """One decision. ``subject`` is what the call is about; ``facts`` are value, unit and limits of a write, and whose yes it was.
 
-    ``is_automatic``: denied without a person having looked at it.
+    ``is_automatic``: denied without a person having looked at it. ``playbook``: the one the call is a step of.
     """
 
     action_id: str
@@ -57,17 +57,25 @@ class Decided:
     is_automatic: bool = False
     is_hidden: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
+    playbook: str = ""
 
 
 def note(tx: Transaction, clock: Clock, decided: Decided) -> None:
     """Store a decision. One that denies is also appended as ``audit.call_denied``, or ``audit.call_hidden``."""
     _insert(tx, clock, decided, str(decided.decision))
     if decided.decision is Decision.DENY:
-        payload = {
-            "tool": decided.tool, "subject": decided.subject, "rule": str(decided.rule), "session": decided.session_id,
-            "turn": decided.turn_id, "who": decided.who.to_json(), "why": decided.why,
-        }  # fmt: skip
-        audit.note(tx, clock, "call_hidden" if decided.is_hidden else "call_denied", decided.action_id, payload)
+        tell_denied(tx, clock, decided)
+
+
+def tell_denied(tx: Transaction, clock: Clock, decided: Decided) -> None:
+    """Append a denial as ``audit.call_denied``, or ``audit.call_hidden``. Alone it counts for no later decision: so with what is
+    left out of an alarm's plan, which nobody tried to have done."""
+    payload = {
+        "tool": decided.tool, "subject": decided.subject, "rule": str(decided.rule), "session": decided.session_id,
+        "turn": decided.turn_id, "who": decided.who.to_json(), "why": decided.why,
+    }  # fmt: skip
+    payload |= {"playbook": decided.playbook} if decided.playbook else {}
+    audit.note(tx, clock, "call_hidden" if decided.is_hidden else "call_denied", decided.action_id, payload)
 
 
 def denials_in_a_row(tx: Transaction, session_id: str) -> int:
@@ -131,6 +139,19 @@ def unanswered(
                     why, who, is_automatic=True,
                 ),
             )  # fmt: skip
+
+
+def yes_refused(tx: Transaction, clock: Clock, asking_id: str, turn_id: str, session_id: str, who: Principal) -> None:
+    """Note the yes to a question of somebody who may not do what it would let be done. The question stays open."""
+    row = tx.execute(
+        """SELECT target.id, target.tool FROM action AS asking
+           JOIN action AS target ON target.turn_id = asking.turn_id AND target.step_id = asking.arguments ->> '$.approves'
+           WHERE asking.id = ?""",
+        (asking_id,),
+    ).fetchone()
+    action_id, tool = (asking_id, "ask") if row is None else (row["id"], row["tool"])
+    why = "a yes of somebody who may not do it"
+    note(tx, clock, Decided(action_id, turn_id, session_id, tool, "", Decision.DENY, Rule.HARD_FLOOR, why, who))
 
 
 def shown(row: sqlite3.Row) -> dict[str, Any]:

@@ -22,6 +22,15 @@ def to_utc(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+def to_utc_if_whole(text: str) -> datetime | None:
+    """Read :func:`utc_text`; None if that is not what it is, for a page of the file may be damaged and still be read."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except (ValueError, TypeError):
+        return None
+    return None if moment.tzinfo is None else moment
+
+
 def to_utc_or_none(text: str | None) -> datetime | None:
     """Read :func:`utc_text` of a nullable column."""
     return None if text is None else to_utc(text)

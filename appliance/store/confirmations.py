@@ -25,6 +25,8 @@ UNASKED_TURNS = f"""{WAITING_TURNS} AND EXISTS
     (SELECT 1 FROM delivery d WHERE d.id = confirmation.delivery_id AND d.status = 'abandoned' AND d.failure = ?)"""
 """Query of those whose question nobody has heard, given why it was not said."""
 
+_LATELY = 64  # questions; more are not asked in the two minutes in which a person may still mean one of them
+
 
 def ask(
     tx: Transaction,
@@ -69,6 +71,16 @@ def open_before(tx: Transaction, admission_seq: int) -> list[Confirmation]:
         """SELECT * FROM confirmation WHERE status = 'pending' AND asked_after_seq < ?1
            UNION ALL SELECT * FROM confirmation WHERE closed_after_seq >= ?1 AND asked_after_seq < ?1 ORDER BY asked_seq""",
         (admission_seq,),
+    )
+    return [to_confirmation(row) for row in rows]
+
+
+def closed_lately(tx: Transaction, admission_seq: int) -> list[Confirmation]:
+    """Return the questions that had been asked and closed before an admission, oldest first: of the newest questions only."""
+    rows = tx.execute(
+        """SELECT * FROM (SELECT * FROM confirmation ORDER BY asked_seq DESC LIMIT ?)
+           WHERE status <> 'pending' AND closed_after_seq < ? AND asked_after_seq < ? ORDER BY asked_seq""",
+        (_LATELY, admission_seq, admission_seq),
     )
     return [to_confirmation(row) for row in rows]
 

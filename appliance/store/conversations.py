@@ -12,6 +12,7 @@ from appliance.contracts.plan import Action
 from appliance.contracts.principal import AccessLevel, principal_of
 from appliance.contracts.store import Ledger
 from appliance.contracts.turn import Turn
+from appliance.foundation.sentence import joined
 from appliance.store import actions, turns
 from appliance.store.columns import to_json, to_utc
 
@@ -47,7 +48,7 @@ async def earlier(ledger: Ledger, session_id: str, before_turn: str, most: int) 
         steps.setdefault(row["turn_id"], []).append(actions.to_action(row))
     replies: dict[str, list[str]] = {}
     for row in await ledger.fetch(_SAID, (ids,)):
-        replies.setdefault(row["turn_id"], []).append(f"{row['lead']} {row['text']}".strip())
+        replies.setdefault(row["turn_id"], []).append(joined(row["lead"], row["text"]))
     return [
         PastTurn(
             id=row["id"],

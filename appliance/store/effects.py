@@ -98,12 +98,11 @@ def conclude(
     operations.append(tx, clock, OperationLane.P1, f"effect.{status}", action_id, payload)
 
 
-def orphan(tx: Transaction, clock: Clock, epoch: int) -> list[Effect]:
-    """Turn every intent of an epoch before ``epoch`` into an unknown, its action with it, and return them."""
+def orphan(tx: Transaction, clock: Clock, epoch: int) -> list[str]:
+    """Turn every intent of an epoch before ``epoch`` into an unknown, its action with it; return the ids of these actions."""
     left = """SELECT action_id FROM effect INDEXED BY effect_open
         WHERE status IN ('intended', 'unknown') AND status = 'intended' AND epoch < ? ORDER BY seq"""
     rows = tx.execute(left, (epoch,)).fetchall()
-    orphans = []
     for row in rows:
         action_id = row["action_id"]
         conclude(
@@ -118,10 +117,7 @@ def orphan(tx: Transaction, clock: Clock, epoch: int) -> list[Effect]:
         state = tx.execute("SELECT state FROM action WHERE id = ?", (action_id,)).fetchone()["state"]
         if state not in actions.FINAL:
             actions.change(tx, action_id, ActionState.UNKNOWN)
-        effect = of_action(tx, action_id)
-        assert effect is not None
-        orphans.append(effect)
-    return orphans
+    return [row["action_id"] for row in rows]
 
 
 def is_overwritten(tx: Transaction, action_id: str, argument: str) -> bool:

@@ -59,6 +59,11 @@ def primary_code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
+def is_of_rows(error: sqlite3.Error) -> bool:
+    """Whether a statement did not fit the rows it met, with nothing wrong with the file or the file system."""
+    return primary_code(error) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH)
+
+
 def no_room(path: Path) -> StorageFullError:
     """Return the error that says so."""
     return StorageFullError(f"no room left for {path.name}; free space on its partition", retry_after_s=30.0, file=str(path))

@@ -88,7 +88,7 @@ class HistoryFile:
                     if tag == wanted[0]:
                         segments.append((run, from_ms, points))
                 rows.close()
-        return list(self._unpacked(segments[::-1], runs))
+            return list(self._unpacked(segments[::-1], runs))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -136,7 +136,7 @@ class HistoryFile:
                 self._run = None  # its row may be gone with the rest
                 self._tags.clear()
                 raise
-        except (sqlite3.Error, struct.error, KeyError) as error:
+        except (sqlite3.Error, struct.error, KeyError, TypeError) as error:  # rows that a damaged page gave other values
             told = translate(error, self._path) if isinstance(error, sqlite3.Error) else None
             raise told or Corrupt(f"{self._path.name} holds what was never written: {error}", file=str(self._path)) from error
 

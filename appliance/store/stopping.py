@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from appliance.contracts.admission import Outcome, RequestKind
 from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.interrupt import Cause
 from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn, TurnEvent, TurnState
-from appliance.store import actions, admissions, audit, deliveries, interrupts, turns
+from appliance.store import actions, admissions, audit, deliveries, interrupts, turns, unreadable
 
 COPIED = "these records may be a copy: what came of this after the copy was made is not in them; ask again if it is still wanted"
 _UNDER_WAY = (TurnState.LISTENING, TurnState.PLANNING, TurnState.EXECUTING, TurnState.CONFIRMING)
@@ -42,12 +44,20 @@ def clear_away(tx: Transaction, clock: Clock, turn_id: str, reason: str) -> None
 
 
 def stop_all(tx: Transaction, clock: Clock, reason: str) -> list[Turn]:
-    """End every turn that is not over, as failed: the ledger does not know all that was done for them. Returns them."""
+    """End every turn that is not over, as failed: the ledger does not know all that was done for them. Returns those that can be
+    read."""
     marks = ", ".join("?" * len(_UNDER_WAY))
     left = tx.execute(f"SELECT id FROM turn WHERE state IN ({marks}) ORDER BY seq", _UNDER_WAY).fetchall()
+    stopped: list[Turn] = []
+
+    def end(turn_id: str) -> None:
+        clear_away(tx, clock, turn_id, reason)
+        stopped.append(turns.move(tx, clock, turn_id, TurnEvent.FAILED, reason=reason))
+
     for row in left:
-        clear_away(tx, clock, row["id"], reason)
-    return [turns.move(tx, clock, row["id"], TurnEvent.FAILED, reason=reason) for row in left]
+        if unreadable.fault_of(tx, partial(end, row["id"])) is not None:
+            unreadable.end_turn(tx, clock, row["id"], reason)
+    return stopped
 
 
 def stop_what_a_copy_had_under_way(tx: Transaction, clock: Clock) -> None:

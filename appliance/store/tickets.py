@@ -33,10 +33,15 @@ MOST_CLOSED = 10_000
 """Closed tickets that are kept; the oldest make room, in the transaction that opens one."""
 
 # Rows of actions are never removed or written again under another number, so the number tells which came later. The action itself
-# counts too: an unknown may have been settled as done.
+# counts too: an unknown may have been settled as done. What a call was made with is on record where it has an effect; else it is
+# known only where nothing had to be filled in, which no brace before a name says (an object of JSON has a quotation mark there).
 _WORKS_AGAIN = """SELECT later.state FROM action failed JOIN action later
-    ON later.rowid >= failed.rowid AND later.tool = failed.tool AND later.arguments = failed.arguments
-    WHERE failed.id = ? AND later.state IN ('done', 'failed', 'unknown') ORDER BY later.rowid DESC LIMIT 1"""
+    ON later.rowid >= failed.rowid AND later.tool = failed.tool
+    LEFT JOIN effect wanted ON wanted.action_id = failed.id LEFT JOIN effect sent ON sent.action_id = later.id
+    WHERE failed.id = ? AND later.state IN ('done', 'failed', 'unknown')
+      AND (later.id = failed.id OR wanted.arguments = sent.arguments
+           OR (later.arguments = failed.arguments AND failed.arguments NOT GLOB '*{[A-Za-z0-9_-]*'))
+    ORDER BY later.rowid DESC LIMIT 1"""
 _SEE = "`floorhand tickets list` shows those that are open."
 
 
@@ -121,7 +126,10 @@ def close(tx: Transaction, clock: Clock, ticket_id: str, status: TicketStatus, *
 
 
 async def works_again(ledger: Ledger, ticket: Ticket) -> bool:
-    """Whether the same tool was called with the same arguments since, and did what it was to do the last time."""
+    """Whether the same tool was called with the same arguments, as filled in, since, and did what it was to do the last time.
+
+    A call without effect whose arguments were filled in is the same as no other: nobody knows what it was made with.
+    """
     rows = await ledger.fetch(_WORKS_AGAIN, (ticket.action_id,))
     return bool(rows) and rows[0]["state"] == "done"
 

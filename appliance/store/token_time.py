@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from appliance.contracts.clock import Clock
 from appliance.contracts.store import Ledger, Transaction
-from appliance.store.columns import to_utc, utc_text
+from appliance.store.columns import to_utc_if_whole, utc_text
+
+log = logging.getLogger(__name__)
 
 # What was admitted later in the same boot shows how long it went on, whatever its clock said. The newest thousand are enough:
 # whoever shows a token writes the row anew.
@@ -33,12 +36,16 @@ class KeptTime:
 
 
 async def kept(ledger: Ledger) -> KeptTime | None:
-    """Return what was kept last, None before the first token."""
+    """Return what was kept last; None before the first token, and when the row is damaged: it is written anew then."""
     rows = await ledger.fetch(_KEPT)
     if not rows:
         return None
     row = rows[0]
-    return KeptTime(to_utc(row["at_least_utc"]), row["mono_ns"], row["boot_id"], row["seen_mono_ns"] or row["mono_ns"])
+    at_least_utc = to_utc_if_whole(row["at_least_utc"])
+    if at_least_utc is None:
+        log.error("token.time_unreadable", extra={"row": repr(row["at_least_utc"])})
+        return None
+    return KeptTime(at_least_utc, row["mono_ns"], row["boot_id"], row["seen_mono_ns"] or row["mono_ns"])
 
 
 def keep(tx: Transaction, clock: Clock, at_least_utc: datetime) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -165,7 +166,8 @@ def under_way(tx: Transaction) -> list[Turn]:
     rows = tx.execute(
         """SELECT * FROM turn WHERE state IN ('planning', 'executing', 'confirming') AND id IN (
                SELECT turn_id FROM admission WHERE status IN ('queued', 'started', 'unknown') AND status = 'started'
-               UNION SELECT payload ->> '$.turn_id' FROM admission WHERE status = 'queued' AND kind = 'resume'
+               UNION SELECT CASE WHEN json_valid(payload) THEN payload ->> '$.turn_id' END FROM admission
+                   WHERE status = 'queued' AND kind = 'resume'
                UNION SELECT turn_id FROM confirmation WHERE status = 'pending') ORDER BY seq DESC"""
     )
     return [to_turn(row) for row in rows]
@@ -179,6 +181,17 @@ def newest_of(tx: Transaction, lane: str) -> Turn | None:
         (lane,),
     ).fetchone()
     return None if row is None else to_turn(row)
+
+
+def has_talked(tx: Transaction, lanes: Sequence[str], after_seq: int, before_seq: int, *, but: Sequence[str]) -> bool:
+    """Whether an admission of one of the lanes, between two others, belongs to a turn of another intent than those of ``but``."""
+    row = tx.execute(
+        """SELECT 1 FROM admission JOIN turn ON turn.id = admission.turn_id
+           WHERE admission.seq > ? AND admission.seq < ? AND admission.lane IN (SELECT value FROM json_each(?))
+             AND turn.intent NOT IN (SELECT value FROM json_each(?)) LIMIT 1""",
+        (after_seq, before_seq, json.dumps(list(lanes)), json.dumps(list(but))),
+    ).fetchone()
+    return row is not None
 
 
 def lane_of(tx: Transaction, turn_id: str) -> str:

@@ -6,13 +6,13 @@ In: the coordinator's key set. Out: whoever keeps it. Asked for when the coordin
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from appliance.contracts.errors import Malformed, Refused, Unavailable
 from appliance.contracts.ports import CoordinatorLink, Reachability
+from appliance.foundation.lookout import Lookout
 from appliance.sync.settings import SyncSettings
 from appliance.sync.waits import FullJitter
 
@@ -41,26 +41,21 @@ class KeyRefresh:
         self._keep = keep
         self._every_s = every_s
         self._waits = FullJitter(settings.retry_first_s, settings.retry_longest_s)
-        self._back = asyncio.Event()
+        self._lookout = Lookout()
         self._trouble = ""
 
     def changed(self, online: bool, why: str) -> None:
         """Hear that the coordinator was lost or is back (a listener of ``Availability``). Call on the event loop."""
         if online:
-            self._back.set()
+            self._lookout.notify()
 
     async def run(self) -> None:
         """Ask for ever."""
-        while True:
-            self._back.clear()
-            await self._availability.until_online()
-            wait_s = await self._ask()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._back.wait()
+        await self._lookout.run(self._ask)
 
     async def _ask(self) -> float:
-        """Ask once; return after how many seconds to ask again if nothing happens."""
+        """Ask once, as soon as the coordinator is there; return after how many seconds to ask again if nothing happens."""
+        await self._availability.until_online()
         try:
             if await asyncio.to_thread(self._keep, await self._link.keys()):
                 log.info("key_set.new")

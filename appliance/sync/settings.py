@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from appliance.contracts.operation import OperationLane
-from appliance.foundation.hosts import is_loopback, is_unroutable
+from appliance.foundation.hosts import url_faults
 
 _Seconds = Annotated[float, Field(gt=0, le=3_600)]
 
@@ -37,7 +36,7 @@ class SyncSettings(BaseModel):
     def _safe_and_whole(self) -> SyncSettings:
         if not self.coordinator:
             return self
-        faults = list(_url_faults(self.coordinator))
+        faults = url_faults(self.coordinator, name="coordinator")
         if not self.device:
             faults.append("device is needed with a coordinator")
         if bool(self.token.get_secret_value()) == (self.token_file is not None):
@@ -63,22 +62,3 @@ BULK_TURNS = (
     OperationLane.P4,
 )
 """Order in which lanes behind P0 take turns: of eight pushes at least four, two, one and one are kept for P1 to P4."""
-
-
-def _url_faults(url: str) -> list[str]:
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        _ = parts.port
-    except ValueError:  # whose message would quote the address, and a password may be part of it
-        return ["coordinator cannot be read as an address"]
-    faults = []
-    if parts.scheme not in ("https", "http") or not host:
-        faults.append("coordinator must look like https://HOST[:PORT]")
-    elif parts.scheme == "http" and not is_loopback(host):
-        faults.append("coordinator: only https leaves this machine")
-    if is_unroutable(host):
-        faults.append(f"coordinator: {host} is no address of a coordinator")
-    if parts.username is not None or parts.query or parts.fragment:
-        faults.append("coordinator: no user, query or fragment; the token has its own key")
-    return faults

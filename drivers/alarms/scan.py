@@ -9,7 +9,6 @@ Of alarms the appliance alone watches, this is the source. Of those a gateway re
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
@@ -19,6 +18,7 @@ from appliance.contracts.clock import Clock, IdSource
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import AlarmSink
 from appliance.contracts.reading import Quality, Reading, Repeat, Visibility
+from appliance.foundation.lookout import Lookout
 from drivers.alarms.ledger_line import LedgerLine
 from drivers.alarms.links import LinkSight
 from drivers.alarms.watch import AlarmWatch, SuppressionWatch, source_of
@@ -41,14 +41,15 @@ class AlarmScan:
         self._shown: dict[str, Reading | None] = {}  # newest reading of the tags whose value is told
         self._units = {tag.key: tag.unit for tag in plant.tags}
         self._sight = LinkSight(plant, self._watches.values())
-        self._sooner = asyncio.Event()
+        self._lookout = Lookout(soonest_s=0.0)
         self._wake_mono_ns: int | None = None
         for alarm in plant.alarms:
             if alarm.condition is not None and alarm.condition.tag is not None:
                 self._by_tag[alarm.condition.tag].append(self._watches[alarm.id])
                 self._shown[alarm.tag or alarm.condition.tag] = None
             if alarm.suppressed_while is not None:
-                self._suppressions[alarm.suppressed_while.tag].append(SuppressionWatch(alarm.id, alarm.suppressed_while))
+                tag = plant.tag_by_key[alarm.suppressed_while.tag]
+                self._suppressions[tag.key].append(SuppressionWatch(alarm.id, alarm.suppressed_while, tag))
 
     # what is known and seen -----------------------------------------------------------------------------------------
     def know(self, live: Sequence[Alarm]) -> None:
@@ -136,17 +137,13 @@ class AlarmScan:
             tasks.create_task(self._line.run(), name="alarm events")
 
     async def _pass_time(self) -> None:
-        while True:
+        async def look() -> float | None:
+            self.expire()
             dues = [watch.delay.due_mono_ns for watch in self._watches.values() if watch.delay.due_mono_ns is not None]
             self._wake_mono_ns = min(dues, default=None)
-            self._sooner.clear()
-            wait_s = None
-            if self._wake_mono_ns is not None:
-                wait_s = max(0.0, (self._wake_mono_ns - self._clock.monotonic_ns()) / 1e9)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._sooner.wait()
-            self.expire()
+            return None if self._wake_mono_ns is None else (self._wake_mono_ns - self._clock.monotonic_ns()) / 1e9
+
+        await self._lookout.run(look)
 
     def expire(self) -> None:
         """Let the delays that are over by now count. :meth:`run` does it when they are."""
@@ -172,7 +169,7 @@ class AlarmScan:
     def _wake_by(self, due_mono_ns: int) -> None:
         if self._wake_mono_ns is None or due_mono_ns < self._wake_mono_ns:
             self._wake_mono_ns = due_mono_ns
-            self._sooner.set()
+            self._lookout.notify()
 
 
 def _watch_of(plant: Plant, alarm: AlarmDefinition, condition: Condition, restless: dict[AlarmWatch, str]) -> AlarmWatch:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from appliance.contracts.alarm import Alarm, AlarmChange, AlarmEvent
 from appliance.contracts.alarm_definition import AlarmDefinition, Condition, Suppression
+from appliance.contracts.named_value import states_of
 from appliance.contracts.reading import Quality, Reading
 from appliance.contracts.tag import MQTT_LINK, Tag
 from drivers.alarms.conditions import judge_of
@@ -187,13 +188,15 @@ class AlarmWatch:
 
 
 class SuppressionWatch:
-    """Follows whether an alarm is suppressed by design. What cannot be seen stays as it was."""
+    """Follows whether an alarm is suppressed by design. What cannot be seen stays as it was. Of a bitfield the rule is about one
+    bit, whatever else is set."""
 
-    __slots__ = ("alarm_id", "is_queued", "is_suppressed", "rule", "told", "why")
+    __slots__ = ("_tag", "alarm_id", "is_queued", "is_suppressed", "rule", "told", "why")
 
-    def __init__(self, alarm_id: str, rule: Suppression) -> None:
+    def __init__(self, alarm_id: str, rule: Suppression, tag: Tag) -> None:
         self.alarm_id = alarm_id
         self.rule = rule
+        self._tag = tag
         self.is_suppressed: bool | None = None  # not known yet
         self.told: bool | None = None
         self.why = ""
@@ -202,7 +205,8 @@ class SuppressionWatch:
     def hear(self, reading: Reading) -> bool:
         """Take in a reading of the rule's tag; return whether it is other than what was told."""
         if reading.quality is Quality.GOOD and reading.value is not None:
-            self.is_suppressed = reading.value == self.rule.equals
+            states = states_of(self._tag, reading.value)
+            self.is_suppressed = reading.value == self.rule.equals if states is None else self.rule.equals in states
             shown = str(reading.value).lower() if isinstance(reading.value, bool) else str(reading.value)
             self.why = f"{self.rule.tag} is {shown}"
         return self.is_suppressed != self.told

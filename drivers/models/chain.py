@@ -13,7 +13,7 @@ from appliance.contracts.model import ContextOverflow, ModelCall, ModelReply, Mo
 from appliance.foundation.backoff import delays_s
 from appliance.foundation.supervisor import Degraded
 from drivers.models.chat import Call, ChatModel
-from drivers.models.failures import CallFailed, Trouble, classify
+from drivers.models.failures import NO_LENGTH_FITS, CallFailed, Failure, Trouble, classify
 from drivers.models.settings import ModelSettings
 from drivers.models.standing import Standing
 
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 PART = "models"
 """What is degraded while none answers."""
+ONE_PART = "model"
+"""What is degraded, with a colon and its name, while one of several fails with what only a person mends."""
 TRIES = 3
 """Of one provider in one call, keys in rotation not counted."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 60.0  # A2
@@ -40,6 +42,10 @@ class _Provider:
         self.settings = settings
         self.chat = ChatModel(settings, clock)
         self.standing = Standing(settings.name, settings.context_tokens, clock)
+
+    @property
+    def name(self) -> str:
+        return f"{self.settings.name}/{self.settings.model}" if self.settings.model else self.settings.name
 
 
 class _Attempt:
@@ -102,8 +108,7 @@ class ModelChain:
     @property
     def name(self) -> str:
         """See :attr:`appliance.contracts.model.LanguageModel.name`."""
-        settings = self._next.settings
-        return f"{settings.name}/{settings.model}" if settings.model else settings.name
+        return self._next.name
 
     def count_tokens(self, text: str) -> int:
         """See :meth:`appliance.contracts.model.LanguageModel.count_tokens`."""
@@ -148,6 +153,21 @@ class ModelChain:
             return attempt.half
         raise self._away(attempt)
 
+    def give_up(self, name: str) -> bool:
+        """See :meth:`appliance.contracts.model.LanguageModel.give_up`."""
+        for provider in self._providers:
+            if provider.name == name and provider.standing.is_ready:
+                provider.standing.unlearn_window()
+                provider.chat.unlearn()
+                self._rest(provider, NO_LENGTH_FITS, NO_LENGTH_FITS.words)
+        self._look_whether_all_are_away()
+        return any(each.standing.is_ready for each in self._providers)
+
+    @property
+    def is_known_away(self) -> bool:
+        """Whether none answers, and none may have become well since it was asked last."""
+        return self.is_away and all(each.standing.is_known_away for each in self._providers)
+
     async def close(self) -> None:
         """Close the connections, once nobody asks any more."""
         for provider in self._providers:
@@ -183,7 +203,7 @@ class ModelChain:
                 goes_on = (error.again_after_s > 0 or failure.slow) and self._has_another(provider)
                 if not failure.retryable or not tries or goes_on or pause_s >= attempt.left_s:
                     if failure.rests and not self._was_cut_short(provider, failure.reason, limit_s):
-                        standing.failed(failure.reason, error.words, error.again_after_s)
+                        self._rest(provider, failure, error.words, error.again_after_s)
                     raise
             await self._sleep(pause_s)
             others = keys - 1  # after a wait each may do again
@@ -254,8 +274,15 @@ class ModelChain:
         name, window = provider.settings.name, provider.standing.context_tokens
         return ContextOverflow(f"the request does not fit the {window} tokens of {name}", context_tokens=window, provider=name)
 
+    def _rest(self, provider: _Provider, failure: Failure, words: str, at_least_s: float = 0.0) -> None:
+        provider.standing.failed(failure, words, at_least_s)
+        if provider.standing.needs_person and self._degraded is not None and len(self._providers) > 1:
+            self._degraded.mark(f"{ONE_PART}:{provider.settings.name}", provider.standing.words)
+
     def _answered(self, provider: _Provider) -> None:
         provider.standing.answered()
+        if self._degraded is not None:
+            self._degraded.clear(f"{ONE_PART}:{provider.settings.name}")
         if self.is_away:
             self.is_away = False
             log.info("models.back", extra={"provider": provider.settings.name})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from appliance.foundation.outbound import addresses_of, read_token, retry_after_
 from drivers.models.body import body_of
 from drivers.models.failures import CallFailed, Trouble, classify
 from drivers.models.handshake import Handshake
+from drivers.models.refusal import prompt_tokens_of, window_of
 from drivers.models.reply import Incoming, JunkReply, ServerFailed
 from drivers.models.settings import ModelSettings, is_usable_key
 from drivers.models.sse import EventLines, LineTooLong, at_most
@@ -36,8 +36,6 @@ _SPARE_PIECES = 16  # beyond most_tokens: first and last pieces carry no token
 _ERROR_BODY_BYTES, _ERROR_BODY_S = 8 * 1024, 2.0  # enough to see what a failure is about
 _PORTS = {"http": 80, "https": 443}
 _DONE = b"[DONE]"
-_WINDOW = re.compile(r'"n_ctx":\s*(\d{3,8})|(?:maximum|max) (?:context|model) length (?:is|of) (\d{3,8})', re.IGNORECASE)
-_PROMPT = re.compile(r'"n_prompt_tokens":\s*(\d{1,8})')
 
 
 class ChatModel:
@@ -92,6 +90,10 @@ class ChatModel:
                 trust_env=False,
             )
         return self._client
+
+    def unlearn(self) -> None:
+        """Forget how it counts and what it calls things: what was learnt may have been wrong."""
+        self.counter, self.other_words = TokenCounter(), False
 
     async def close(self) -> None:
         """Close the connections, once nobody asks any more."""
@@ -265,7 +267,7 @@ class Call:
         self._is_read = bool(self._came.pieces)
         failure = classify(status, body)
         self._model.other_words |= failure.reason == "other_words"
-        if failure.compress and (prompt := _number(_PROMPT, body)):
+        if failure.compress and (prompt := prompt_tokens_of(body)):
             self._model.counter.learn(self._request, self._model.settings.output, prompt)
         return CallFailed(
             failure,
@@ -273,7 +275,7 @@ class Call:
             text=self._came.content,
             detail=f"answered {status}",
             again_after_s=again_after_s,
-            window_tokens=_number(_WINDOW, body) if failure.compress else 0,
+            window_tokens=window_of(body) if failure.compress else 0,
         )
 
 
@@ -283,12 +285,6 @@ async def _said(parts: AsyncIterator[bytes]) -> str:
         async with asyncio.timeout(_ERROR_BODY_S):
             return (await at_most(parts, _ERROR_BODY_BYTES)).decode("utf-8", "replace")
     return ""
-
-
-def _number(pattern: re.Pattern[str], body: str) -> int:
-    """Return the number a server names; 0 when it names none."""
-    found = pattern.search(body)
-    return int(next(each for each in found.groups() if each)) if found else 0
 
 
 def _is_tls(error: BaseException) -> bool:

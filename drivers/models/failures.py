@@ -1,11 +1,12 @@
 """Every way a call of a model fails, and what is done then: one table, read from its top (A2).
 
 retryable   the same may be tried again after a wait
-compress    the request is too long: neither another try nor another model is asked, it has to become shorter
+compress    the request is too long: it has to become shorter, and only when no length is taken another model is asked
 rotate      another key of the same provider may do, at once
 fallback    another model may do
 slow        it cost much time: another model, if one is there, is asked before the same again
 rests       the provider is not asked again for a while; it does not, when the fault lies in what was asked
+person      it stays so until a person mends it
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from appliance.contracts.model import Usage
+from drivers.models.refusal import own_words
 
 
 class Trouble(StrEnum):
@@ -46,6 +48,7 @@ class Failure:
     fallback: bool = True
     slow: bool = False
     rests: bool = True
+    person: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ def _row(on: int | Trouble | range | tuple[int, ...], failure: Failure, says: st
 _OVERFLOW = (
     r"exceed_context_size|exceeds the available context size"  # llama.cpp
     r"|context_length_exceeded|maximum context length|maximum model length"  # OpenAI, DeepSeek, Mistral, vLLM
-    r"|context (?:size|window|length).{0,40}(?:exceed|overflow|full|too small)|exceed\w* (?:the |its )?(?:\w+ )?context"
+    r"|context (?:size|window|length).{0,40}(?:exceed|overflow|full|too small)"
+    r"|exceed\w* (?:[\w']+ ){0,3}context(?: (?:size|window|length|limit)|[.,;\"]|$)"  # not a deadline of Go's, also a context
     r"|prompt (?:is |contains )?too (?:long|many)|input (?:is )?too (?:long|large)|too many (?:input )?tokens"
     r"|exceeds the (?:maximum|max) number of (?:input )?tokens|reduce the length of|context the overflows"
 )
@@ -89,6 +93,11 @@ OTHER_WORDS = r"max_completion_tokens"
 """How newer models of OpenAI want the length of a reply named; and they take no temperature."""
 
 CONTEXT_OVERFLOW = Failure("context_overflow", "the request does not fit its window", compress=True, fallback=False, rests=False)
+NO_LENGTH_FITS = Failure("too_small", "it takes no request, however short; see `context_tokens` and its server", person=True)
+"""No answer but what the caller found out: every length was refused."""
+_BAD_KEY = Failure("bad_key", "it does not take the key", rotate=True, person=True)
+_NO_MONEY = Failure("used_up", "the account has no money or quota left", rotate=True, person=True)
+_WRONG_ADDRESS = Failure("wrong_address", "nothing answers chats there; correct `url` (most end in /v1) or `model`", person=True)
 _LATER = Failure("server_error", "its server failed", retryable=True)
 
 TABLE: tuple[Row, ...] = (
@@ -100,16 +109,16 @@ TABLE: tuple[Row, ...] = (
     _row((400, 403, 422, 451), Failure("filtered", "it does not want to talk about that", rests=False), _MODERATED),
     _row(Trouble.FILTERED, Failure("filtered", "it does not want to talk about that", rests=False)),
     # The model, or the address.
-    _row((400, 404, 422), Failure("no_such_model", "it has no model of that name; correct `model`"), _NO_SUCH_MODEL),
-    _row((404, 405, 410), Failure("wrong_address", "nothing answers chats there; correct `url` (most end in /v1) or `model`")),
-    _row(range(300, 400), Failure("redirected", "it sends on to another address, which is not followed; correct `url`")),
+    _row((400, 404, 422), Failure("no_such_model", "it has no model of that name; correct `model`", person=True), _NO_SUCH_MODEL),
+    _row((404, 405, 410), _WRONG_ADDRESS),
+    _row(range(300, 400), Failure("redirected", "it sends on to another address, not followed; correct `url`", person=True)),
     _row(400, Failure("other_words", "it calls a parameter otherwise, which is learnt", retryable=True), OTHER_WORDS),
     # Keys and money.
-    _row(400, Failure("bad_key", "it does not take the key", rotate=True), r"api[ _-]?key"),
-    _row(401, Failure("bad_key", "it does not take the key", rotate=True)),
-    _row(402, Failure("used_up", "the account has no money or quota left", rotate=True)),
-    _row((400, 403, 429), Failure("used_up", "the account has no money or quota left", rotate=True), _USED_UP),
-    _row(403, Failure("forbidden", "the key may not ask this model", rotate=True)),
+    _row(400, _BAD_KEY, r"api[ _-]?key"),
+    _row(401, _BAD_KEY),
+    _row(402, _NO_MONEY),
+    _row((400, 403, 429), _NO_MONEY, _USED_UP),
+    _row(403, Failure("forbidden", "the key may not ask this model", rotate=True, person=True)),
     _row(429, Failure("rate_limited", "it is asked too often", retryable=True, rotate=True)),
     # Later, perhaps.
     _row((408, 425), Failure("timeout", "it was too slow", retryable=True)),
@@ -123,8 +132,8 @@ TABLE: tuple[Row, ...] = (
     # Without a status.
     _row(Trouble.UNKNOWN_HOST, Failure("unknown_host", "its name is not known now", retryable=True)),
     _row(Trouble.NOT_REACHED, Failure("not_reached", "nothing answers at its address", retryable=True)),
-    _row(Trouble.NOT_TRUSTED, Failure("not_trusted", "no trusted connection comes about; see `url` and `ca_file`")),
-    _row(Trouble.UNUSABLE, Failure("unusable", "its settings cannot be used")),
+    _row(Trouble.NOT_TRUSTED, Failure("not_trusted", "no trusted connection comes about; see `url` and `ca_file`", person=True)),
+    _row(Trouble.UNUSABLE, Failure("unusable", "its settings cannot be used", person=True)),
     _row(Trouble.TIMEOUT, Failure("timeout", "it was too slow", retryable=True, slow=True)),
     _row(Trouble.CUT, Failure("cut", "the connection broke", retryable=True)),
     _row(Trouble.STALLED, Failure("stalled", "it fell silent in the middle", retryable=True, slow=True)),
@@ -140,7 +149,7 @@ _UNHEARD_OF = Failure("junk", "what answers there is no model", retryable=True) 
 
 def classify(on: int | Trouble, body: str = "") -> Failure:
     """Return what a status, or a trouble without one, means. ``body`` is untrusted; it is searched, and never shown."""
-    said = body.lower().strip()
+    said = own_words(body)
     return next((row.failure for row in TABLE if on in row.on and (row.says is None or row.says.search(said))), _UNHEARD_OF)
 
 

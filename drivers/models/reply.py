@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 from drivers.models.failures import Trouble
+from drivers.models.refusal import is_count
 
 _ENDS = ("stop", "length", "tool_calls", "content_filter")
-_MOST_COUNT = 2**40  # of tokens; beyond, it is no count
 
 
 class JunkReply(Exception):
@@ -149,8 +149,3 @@ def _tokens(usage: dict[str, Any]) -> tuple[int, int, int] | None:
     if not (is_count(read) and is_count(written)):
         return None
     return read, written, min(cached, read) if is_count(cached) else 0
-
-
-def is_count(value: object) -> TypeGuard[int]:
-    """Return whether a server's word is a number of tokens."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_COUNT

@@ -15,6 +15,9 @@ ModelName = Annotated[str, StringConstraints(pattern="^[a-z0-9][a-z0-9_-]{0,62}$
 MOST_MODELS = 8
 """Each that is away may cost a call its patience before the next is tried."""
 
+FEWEST_CONTEXT_TOKENS = 512
+"""No window is smaller, whatever a server says: the rules alone take more than half of it."""
+
 _Price = Annotated[float, Field(ge=0, le=1_000_000)]
 
 
@@ -43,7 +46,9 @@ class ModelSettings(_Frozen):
     name: ModelName = Field(description="what it is called in records: a-z, 0-9, - and _")
     url: str = Field(description="address up to /v1, as https://HOST[:PORT]/v1; plain http only for this machine")
     model: str = Field(default="", max_length=200, description="the model's name there; some servers have only one and need none")
-    context_tokens: int = Field(default=4096, ge=512, le=4_000_000, description="tokens of request and reply together")
+    context_tokens: int = Field(
+        default=4096, ge=FEWEST_CONTEXT_TOKENS, le=4_000_000, description="tokens of request and reply together"
+    )
     output: Output = Field(
         default="schema",
         description="what makes it answer in a form: schema (JSON schema), tools (a function), text (asked to)",
@@ -67,11 +72,8 @@ class ModelSettings(_Frozen):
 
     @model_validator(mode="after")
     def _is_safe(self) -> Self:
-        faults = url_faults(
-            self.url, allow_plain=self.allow_plain, allowed=[str(each) for each in self.allow_addresses], path="/v1"
-        )
-        if "?" in self.url:
-            faults.append("url: no query; what follows the address is added to it")
+        allowed = [str(each) for each in self.allow_addresses]
+        faults = url_faults(self.url, path="/v1", allow_plain=self.allow_plain, allowed=allowed)
         if not all(is_usable_key(key.get_secret_value()) for key in self.keys):
             faults.append("keys: a key is printable ASCII without spaces")
         if self.most_reply_tokens >= self.context_tokens:

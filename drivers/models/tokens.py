@@ -19,14 +19,18 @@ FORM_TOKENS = 60
 Output = Literal["schema", "tools", "text"]
 """How a model is made to answer in a form."""
 
-_LEAST_FACTOR, _MOST_FACTOR = 0.4, 3.0  # further off is no tokenizer but a server that counts something else
+_LEAST_FACTORS = {"ascii": 0.9, "other": 0.4}
+"""Below, nothing is believed. Of ASCII little is: a server reports on prose; the next request may hold numbers, ids or another
+language's words, which take every token that is counted for them; a fifth too few and the reply has no room."""
+_MOST_FACTOR = 3.0  # further off is no tokenizer but a server that counts something else
 _DOMINANT = 0.9  # a report says something of one script alone when that makes up so much of the text
 _FEWEST_TOKENS = 100  # below, the template's share hides what the text takes
 _FORGETTING = 0.1  # how much of a lower ratio is taken over at once; a higher one is taken whole
 _SPARE = 1.05
 
 _PIECES = re.compile(
-    r"(?P<lower>[A-Za-z]?[a-z]+)|(?P<upper>[A-Z]+)|(?P<number> ?\d+)|(?P<space>[ \t]+|[\r\n]+)|(?P<mark>([!-/:-@\[-`{-~])\2*)"
+    r"(?P<bare>[B-DF-HJ-NP-TV-XZ]?[b-df-hj-np-tv-xz]+(?![a-z]))|(?P<lower>[A-Za-z]?[a-z]+)|(?P<upper>[A-Z]+)"
+    r"|(?P<number> ?\d+)|(?P<space>[ \t]+|[\r\n]+)|(?P<mark>([!-/:-@\[-`{-~])\2*)"
     r"|(?P<other>[^\x00-\x7f])|(?P<control>[\x00-\x1f\x7f])"
 )
 _TWO_BYTES_LAST, _THREE_BYTES_LAST = "\u07ff", "\uffff"
@@ -51,8 +55,9 @@ class TokenCounter:
     def learn(self, request: ModelRequest, output: Output, reported: int) -> None:
         """Take note that a server counted ``reported`` tokens for a request.
 
-        More than thought is believed at once, whatever the template took. Less is believed slowly, if the template took nothing,
-        and only of the script the request is written in: the count has to stay on the safe side.
+        More than thought is believed at once, whatever the template took; not so much more that it is no count of this text. Less
+        is believed slowly, if the template took nothing, and only of the script the request is written in: the count has to stay
+        on the safe side. What was taken for more than at first goes back there in any case.
         """
         parts = [_pieces(each) for each in _texts(request, output)]
         plain, other = sum(each[0] for each in parts), sum(each[1] for each in parts)
@@ -60,19 +65,22 @@ class TokenCounter:
             return
         held = plain * self._factors["ascii"] + other * self._factors["other"]
         least = (reported - self._around(request, output)) / held
+        if least * held > _MOST_FACTOR * (plain + other):
+            return
         for script, share in (("ascii", plain / (plain + other)), ("other", other / (plain + other))):
             factor = self._factors[script]
             if least > 1:
                 self._set(script, factor * least * _SPARE)
-            elif share >= _DOMINANT and (told := factor * _SPARE * reported / held) < factor:
-                self._set(script, factor + _FORGETTING * (told - factor))
+            elif (told := factor * _SPARE * reported / held) < factor and (share >= _DOMINANT or factor > 1):
+                lower = factor + _FORGETTING * (told - factor)
+                self._set(script, lower if share >= _DOMINANT else max(1.0, lower))
 
     def _around(self, request: ModelRequest, output: Output) -> int:
         form = FORM_TOKENS if request.schema is not None and output != "schema" else 0
         return TEMPLATE_TOKENS + MESSAGE_TOKENS * len(request.messages) + form
 
     def _set(self, script: str, factor: float) -> None:
-        self._factors[script] = min(_MOST_FACTOR, max(_LEAST_FACTOR, factor))
+        self._factors[script] = min(_MOST_FACTOR, max(_LEAST_FACTORS[script], factor))
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:
@@ -93,7 +101,7 @@ def _pieces(text: str) -> tuple[float, float]:
         match piece.lastgroup:
             case "lower":
                 plain += 1 if length <= 6 else length / 3
-            case "upper":
+            case "upper" | "bare":  # no vowel: an abbreviation, no word of a vocabulary
                 plain += (length + 1) // 2
             case "mark":
                 plain += (length + 3) // 4

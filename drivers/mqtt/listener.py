@@ -14,6 +14,7 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.errors import AlarmUnreadable, Malformed, Refused, Unavailable
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import AlarmSink
+from appliance.foundation.lookout import Lookout
 from appliance.foundation.supervisor import Degraded
 from drivers.mqtt.published import PublishedValues
 from drivers.mqtt.session import MqttSession
@@ -41,7 +42,7 @@ class Listener:
         self._sink = sink
         self._published = published
         self._topics = TopicMap(plant, clock, alarm_topics=settings.alarm_topics)
-        self._was_taken = asyncio.Event()
+        self._lookout = Lookout()
         self.session = MqttSession(settings, clock, degraded, self._handle, topics=self._topics.filters)
         self.session.listeners.append(self._connection_changed)
 
@@ -69,7 +70,7 @@ class Listener:
         if unreadable := [fault for fault in taken.faults if isinstance(fault, AlarmUnreadable)]:
             await self._sink.note_unreadable(message.topic, unreadable)  # it is acknowledged, and will not come again
         self._hand_on(taken)
-        self._was_taken.set()
+        self._lookout.notify()
         if faults and (taken.events or taken.readings):
             log.warning("mqtt.partly_understood", extra={"topic": message.topic, "faults": len(faults)})
         if faults:
@@ -93,11 +94,10 @@ class Listener:
 
     async def _watch_overdue(self) -> None:
         """Look at what is missing once it has been waited for long enough."""
-        while True:
-            self._was_taken.clear()
-            due_ns = self._topics.due_mono_ns
-            wait_s = None if due_ns is None else max(0.0, (due_ns - self._clock.monotonic_ns()) / 1e9)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._was_taken.wait()
+
+        async def look() -> float | None:
             self._hand_on(self._topics.overdue())
+            due_ns = self._topics.due_mono_ns
+            return None if due_ns is None else (due_ns - self._clock.monotonic_ns()) / 1e9
+
+        await self._lookout.run(look)

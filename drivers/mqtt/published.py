@@ -6,9 +6,7 @@ that is not renewed in time, whose gateway is gone, or whose broker cannot be re
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from appliance.contracts.clock import Clock
@@ -17,6 +15,7 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading
 from appliance.contracts.refusals import no_tag
 from appliance.contracts.tag import MQTT_LINK
+from appliance.foundation.lookout import Lookout
 
 Listener = Callable[[Collection[Reading]], None]
 
@@ -44,7 +43,7 @@ class PublishedValues:
         self._newest = {key: Reading(key, None, tag.unit, Quality.BAD, None, (), _NEVER) for key, tag in self._tags.items()}
         self._reported = dict(self._newest)
         self._taken_mono_ns: dict[str, int] = {}  # of values that are not stale yet and may become so
-        self._was_taken = asyncio.Event()
+        self._lookout = Lookout()
 
     def read(self, keys: Iterable[str]) -> dict[str, Reading]:
         """Return the newest readings.
@@ -69,7 +68,7 @@ class PublishedValues:
             if reading.tag in self._stale_after_ns:
                 self._taken_mono_ns[reading.tag] = now_ns
         self._keep(told.values())
-        self._was_taken.set()
+        self._lookout.notify()
 
     def broker_lost(self, why: str) -> None:
         """Say that the broker cannot be reached: nothing that was published is known to be true now."""
@@ -78,14 +77,13 @@ class PublishedValues:
 
     async def run(self) -> None:
         """Notice for ever when values grow stale, so that listeners hear of it without anybody reading."""
-        while True:
-            self._was_taken.clear()
+
+        async def look() -> float | None:
             self._note_stale()
             due_ns = min((at + self._stale_after_ns[key] for key, at in self._taken_mono_ns.items()), default=None)
-            wait_s = None if due_ns is None else max(0.0, (due_ns - self._clock.monotonic_ns()) / 1e9)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._was_taken.wait()
+            return None if due_ns is None else (due_ns - self._clock.monotonic_ns()) / 1e9
+
+        await self._lookout.run(look)
 
     def _note_stale(self) -> None:
         now_ns = self._clock.monotonic_ns()

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-import yaml
 from pydantic import ValidationError
 
-from appliance.contracts.errors import Malformed, Refused
+from appliance.contracts.errors import ConfigError, Malformed, Refused
+from appliance.foundation.invalid_input import words_of
+from appliance.foundation.strict_yaml import read_yaml
 from drivers.sim.orders import ORDERS, Order
 from drivers.sim.vocabulary import TIMING
 
@@ -82,14 +83,14 @@ def parse_order(line: bytes) -> Order:
         name = told["do"]
         if name not in _CHOICES:
             raise ValueError(name)
-    except (ValueError, TypeError, KeyError, IndexError, yaml.YAMLError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, ConfigError) as error:
         raise Malformed(f"an order is one of {', '.join(sorted(_CHOICES))}") from error
     try:
         return ORDERS.validate_python(told)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in fault["loc"][1:])
-        raise Malformed(f"{name}: {place + ': ' if place else ''}{fault['msg'].removeprefix('Value error, ')}") from error
+        raise Malformed(f"{name}: {place + ': ' if place else ''}{words_of(fault)}") from error
 
 
 def _from_words(words: list[str]) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def _from_words(words: list[str]) -> dict[str, Any]:
     for word in words[1:]:
         key, equals, value = word.partition("=")
         if equals:
-            told[key] = yaml.safe_load(value)
+            told[key] = read_yaml(value, "order")
         else:
-            told[places.pop(0)] = yaml.safe_load(word)
+            told[places.pop(0)] = read_yaml(word, "order")
     return told

@@ -13,10 +13,11 @@ from math import exp, pi, sin, sqrt
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationInfo, model_validator
 
+from appliance.contracts.errors import ConfigError
 from appliance.contracts.reading import Value
+from appliance.foundation.strict_yaml import read_yaml
 
 Look = Callable[[str], float]
 """The value of another tag, by key; 0 while it has none."""
@@ -165,10 +166,10 @@ def _read_points(told: Any, info: ValidationInfo) -> Any:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.reader(file) if row and not row[0].lstrip().startswith("#")]
-        points = [(float(row[0]), yaml.safe_load(row[1])) for row in rows[not _is_number(rows[0][0]) :]]
+        points = [(float(row[0]), read_yaml(row[1], path.name)) for row in rows[not _is_number(rows[0][0]) :]]
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read") from error
-    except (ValueError, IndexError, yaml.YAMLError) as error:
+    except (ValueError, IndexError, ConfigError) as error:
         raise ValueError(f"{path}: each line is seconds,value") from error
     return points
 

@@ -8,31 +8,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from appliance.contracts.errors import ConfigError
-from appliance.foundation.yaml_octal import octal_fault
+from appliance.foundation.invalid_input import words_of
+from appliance.foundation.strict_yaml import read_yaml
 
 M = TypeVar("M", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):-([^}]*)\}")
 _LONGEST_SHOWN = 60
-_FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, and a plant may have thousands of tags
-
-
-class _Octal(yaml.MarkedYAMLError):
-    """An integer with a leading zero. ``problem`` says so, ``note`` is the cure."""
-
-
-class _Loader(_FAST):  # type: ignore[misc]
-    def plain_int(self, node: yaml.Node) -> Any:
-        if fault := octal_fault(node):
-            raise _Octal(problem=fault[0], problem_mark=node.start_mark, note=fault[1])
-        return self.construct_yaml_int(node)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.plain_int)
 
 
 def load_model(path: Path, model: type[M], variables: Mapping[str, str] | None = None) -> M:
@@ -52,19 +37,7 @@ def load_model(path: Path, model: type[M], variables: Mapping[str, str] | None =
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError("is not UTF-8", file=str(path), key=f"byte {error.start}", cure="Save it as UTF-8.") from error
-    try:
-        content = yaml.load(_VARIABLE.sub(lambda found: known.get(found[1], found[2]), text), Loader=_Loader)
-    except _Octal as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise ConfigError(str(error.problem), file=str(path), key=f"line {line}", cure=str(error.note)) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise ConfigError(
-            f"not YAML: {getattr(error, 'problem', None) or 'bad syntax'}",
-            file=str(path),
-            key=f"line {mark.line + 1}" if mark else "(file)",
-            cure="Correct the syntax there.",
-        ) from error
+    content = read_yaml(_VARIABLE.sub(lambda found: known.get(found[1], found[2]), text), str(path))
     if not isinstance(content, dict):
         raise ConfigError("is not a mapping", file=str(path), key="(file)", cure="Write `key: value` lines.")
     try:
@@ -104,7 +77,7 @@ def _fault(found: Mapping[str, Any], names: set[str]) -> tuple[str, str, str]:
             return key, f"needs {found['ctx']['discriminator']}", "Say what it is."
     is_short = isinstance(found["input"], str | int | float)
     shown = f" (found {repr(found['input'])[:_LONGEST_SHOWN]})" if is_short else ""
-    return key, f"{found['msg'].removeprefix('Value error, ')}{shown}", "Correct it."
+    return key, f"{words_of(found)}{shown}", "Correct it."
 
 
 def _field_names(model: type[BaseModel]) -> set[str]:

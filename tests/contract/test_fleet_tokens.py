@@ -281,11 +281,14 @@ def test_only_the_administrator_makes_tokens_and_only_for_whom_there_is(coordina
         ({"hours": 169}, 422, "168"),
         ({"hours": 0}, 422, "hours"),
         ({"role": "Engineer"}, 422, "role"),
-        ({"person": "a\nb"}, 422, "cannot be shown"),
+        ({"person": "a\nb"}, 422, "the person's name has characters that cannot be shown"),
+        ({"person": " "}, 422, "the person's name is empty"),
+        ({"person": " ana"}, 422, "the person's name begins or ends with a space"),
         ({"level": "critical"}, 422, "level"),
     ):
         answer = coordinator.admin("POST", "/v1/session-tokens", json=body | changes)
         assert (answer.status_code, says in answer.json()["message"]) == (status, True), answer.text
+        assert "body" not in answer.text and "Value error" not in answer.text
 
 
 def test_its_keys_are_public_its_key_is_not(coordinator: CoordinatorProcess) -> None:

@@ -15,7 +15,7 @@ from appliance.contracts.tag import RegisterKind
 from appliance.foundation.system_clock import SystemClock
 from drivers.modbus.link import ModbusLink
 from tests.support.raw_plc import Answer, RawPlc, raw_plc, registers
-from tests.support.waiting import until
+from tests.support.waiting import until, within
 
 HOLDING = RegisterKind.HOLDING_REGISTER
 TIMEOUT_S = 0.4
@@ -112,9 +112,9 @@ async def test_an_answer_with_another_number_is_passed_over(stray: bytes) -> Non
 @pytest.mark.req("F1")
 @pytest.mark.parametrize("junk", [b"GET / HTTP/1.1\r\n\r\n", b"\0\x01\0\0\xff\xff\x01\x03"])
 async def test_what_is_not_modbus_ends_the_connection_at_once(junk: bytes) -> None:
-    async with linked(good, retries=0, timeout_s=30) as it:
+    async with linked(good, retries=0, timeout_s=60) as it:
         it.plc.late.append(junk)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             with pytest.raises(Unavailable, match="not Modbus"):
                 await it.read()
         assert await it.read_when_due() == (1, 2)
@@ -182,10 +182,10 @@ async def test_a_write_without_answer_is_uncertain_and_sent_once(raw: tuple[int,
 
 @pytest.mark.req("F4")
 async def test_a_connection_lost_under_a_write_is_uncertain_at_once() -> None:
-    async with linked(good, timeout_s=30) as it:
+    async with linked(good, timeout_s=60) as it:
         await it.read()
         it.plc.answer = lambda pdu: b"" if pdu[0] == 6 else good(pdu)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             with pytest.raises(Uncertain, match="connection was lost"):
                 await it.write(7)
         assert await it.read() == (1, 2), "the read-back goes out at once, on a new connection"
@@ -300,7 +300,7 @@ async def test_after_a_long_absence_the_first_good_answer_ends_the_long_pauses()
         with pytest.raises(Unavailable):
             await it.read()
         it.plc.answer = good
-        async with asyncio.timeout(0.5):
+        with within(0.5):
             assert await it.read() == (1, 2)
 
 

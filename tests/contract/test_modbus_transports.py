@@ -78,8 +78,8 @@ async def test_nobody_at_a_udp_port_is_known_at_once() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    it = opened(_link(port, protocol="udp", timeout_s=30))
-    async with asyncio.timeout(5):
+    it = opened(_link(port, protocol="udp", timeout_s=60))
+    async with asyncio.timeout(30):
         with pytest.raises(Unavailable, match="nobody listens"):
             await it.read(1, HOLDING, 0, 1)
     it.close()
@@ -104,10 +104,10 @@ async def test_a_serial_port_that_is_not_there_or_cannot_do_it_is_said(tmp_path:
 async def test_a_serial_adapter_that_is_pulled_and_plugged_is_used_again(tmp_path: Path) -> None:
     changes: list[tuple[int | None, str]] = []
     with serial_line(tmp_path) as (ours, _):
-        link = opened(_serial(ours, timeout_s=5), changes)
+        link = opened(_serial(ours, timeout_s=60), changes)
         reading = asyncio.create_task(link.read(1, HOLDING, 0, 1))
         await until(lambda: open_handles(ours) == 1, "opened")
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(30):
         with pytest.raises(Unavailable, match="connection was lost"):
             await reading  # at once, not after the time-out
     with pytest.raises(Unavailable) as away:

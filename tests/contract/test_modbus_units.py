@@ -113,7 +113,7 @@ async def test_when_every_unit_is_silent_the_link_is_lost_and_opened_anew() -> N
 async def test_every_change_is_logged_once_with_the_count_of_failures(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="drivers.modbus.sight")
     clock = ManualClock()
-    async with gateway(clock, timeout_s=0.02) as it:
+    async with gateway(clock, timeout_s=0.3) as it:
         for silent in ({DEAD}, {LIVE, DEAD}, set[int]()):
             it.plc.silent_units = silent
             for _ in range(3):
@@ -130,7 +130,7 @@ async def test_every_change_is_logged_once_with_the_count_of_failures(caplog: py
 @pytest.mark.field("FC-F08", "FC-F10")
 async def test_a_silent_unit_is_asked_ever_more_rarely_up_to_ten_seconds() -> None:
     clock = ManualClock()
-    async with gateway(clock, timeout_s=0.02) as it:
+    async with gateway(clock, timeout_s=2, devices=[Device(id=DEAD, timeout_s=0.02)]) as it:
         waits = []
         for _ in range(9):
             await it.read(LIVE)

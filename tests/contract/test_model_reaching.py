@@ -57,7 +57,7 @@ async def test_what_is_not_reached_not_known_or_not_trusted(peer: ModelPeer, tmp
         assert (await failing(peer, says(PLAN), url=odd)).failure.reason in ("unknown_host", "unusable")
     async with silent_listener() as silent:
         assert (await failing(peer, says(PLAN), url=silent.url, connect_s=0.2)).failure.reason == "not_reached"
-        await asyncio.wait_for(silent.left.wait(), 1.0)
+        await asyncio.wait_for(silent.left.wait(), 15.0)
     missing = await failing(peer, says(PLAN), ca_file=tmp_path / "none.pem", url=peer.url.replace("http:", "https:"))
     assert missing.failure.reason == "unusable" and "none.pem" in missing.words
     assert peer.asked == []
@@ -99,7 +99,7 @@ async def test_a_caller_that_is_cancelled_closes_the_connection(peer: ModelPeer,
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await until(peer.closed_by_client.is_set, "the connection was closed", within_s=1.0)
+        await until(peer.closed_by_client.is_set, "the connection was closed")
         assert call.usage().is_estimated
 
 
@@ -107,11 +107,11 @@ async def test_a_caller_that_is_cancelled_closes_the_connection(peer: ModelPeer,
 async def test_a_caller_that_is_cancelled_in_a_handshake_closes_the_connection(peer: ModelPeer) -> None:
     async with silent_listener() as silent, chat(peer, url=silent.url) as model:
         asking = asyncio.create_task(model.call(ASK).run(0, 60.0))
-        await asyncio.wait_for(silent.came.wait(), 5.0)
+        await asyncio.wait_for(silent.came.wait(), 15.0)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await asyncio.wait_for(silent.left.wait(), 1.0)
+        await asyncio.wait_for(silent.left.wait(), 15.0)
 
 
 def test_importing_costs_little_and_loads_no_http() -> None:

@@ -227,3 +227,14 @@ async def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> N
     link = HttpCoordinator(SyncSettings(coordinator="https://coordinator.site", device="line-3", token_file=token_file))
     with pytest.raises(Refused, match="chmod 600"):
         await link.heads()
+
+
+@pytest.mark.req("X4")
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"\0" * 64, "geheim ä".encode(), b"two\nlines"])
+async def test_a_damaged_token_file_is_named_and_no_fault(tmp_path: Path, content: bytes) -> None:
+    token_file = tmp_path / "token"
+    token_file.touch(mode=0o600)
+    token_file.write_bytes(content)
+    link = HttpCoordinator(SyncSettings(coordinator="https://coordinator.site", device="line-3", token_file=token_file))
+    with pytest.raises(Refused, match="does not hold a token"):
+        await link.heads()

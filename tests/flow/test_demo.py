@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-_WITHIN_S = 420.0  # it takes about 150 s on two idle cores; most of that is speech at its own pace
+_WITHIN_S = 900.0  # it takes about 150 s on two idle cores; most of that is speech at its own pace
 
 
 @pytest.mark.req("P1", "P2", "P4", "A1", "M3", "M4", "V1", "V2", "V3", "V4", "V5", "F4", "T7", "Y1")

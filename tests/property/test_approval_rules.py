@@ -15,7 +15,7 @@ from appliance.contracts.principal import AccessLevel, Identification, Principal
 from appliance.contracts.tool import ToolContract
 from appliance.execution.approval.rulebook import Case, Rulebook
 from appliance.execution.approval.settings import ApprovalRules, ApprovalSettings, CallRule, WriteRule
-from appliance.settings_rules import _contracts
+from appliance.settings_rules import shipped_contracts
 from tests.support.clock import ManualClock
 from tests.support.planning import shipped_plant
 from tests.support.plans import phrasing
@@ -50,7 +50,7 @@ level = st.sampled_from(list(AccessLevel))
 
 
 def contract(name: str) -> ToolContract:
-    return _contracts()[name]
+    return shipped_contracts()[name]
 
 
 def ledger() -> sqlite3.Connection:

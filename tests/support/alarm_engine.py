@@ -90,6 +90,7 @@ def plant_of(*alarms: dict[str, Any]) -> Plant:
         {"name": "trip", "address": 0, **bit}, {"name": "running", "address": 1, **bit},
         {"name": "far", "address": 4, **number, "device_id": 2},
         {"name": "mode", "address": 8, "kind": "holding_register", "type": "uint16", "poll": "fast", "names": {0: "off"}},
+        {"name": "state", "address": 9, "kind": "holding_register", "type": "uint16", "poll": "fast", "flags": {0: "rest"}},
     ]  # fmt: skip
     common = {"asset": "m", "priority": "high", "fault": "f", "playbook": "p", "text": {"en": "x"}}
     return Plant.model_validate(

@@ -21,6 +21,7 @@ class FreeHands:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.live: list[str] = []
+        self.refused_nested: list[str] = []
         self.verdicts: dict[str, Verdict] = {}
         self.not_live: Exception | None = None
 
@@ -42,6 +43,12 @@ class FreeHands:
         is_hidden = tool.contract.security.access_level > call.principal.level
         hidden = Verdict(Decision.DENY, Rule.HARD_FLOOR, is_hidden=True)
         return hidden if is_hidden else self.verdicts.get(call.tool, ALLOWED)
+
+    def note_held(self, tx: Transaction, turn: Turn, action: Action, call: ToolCall, tool: Tool | LedgerTool, why: str) -> None:
+        pass
+
+    async def note_nested(self, call: ToolCall, tool: str, why: str, *, is_hidden: bool = False) -> None:
+        self.refused_nested.append(tool)
 
     def lapsed(self, tx: Transaction, turn: Turn, asking: Action, target: Action) -> str:
         return ""

@@ -57,7 +57,7 @@ from tests.support.plans import phrasing
 from tests.support.tool_ports import TOOL_PORTS
 
 Change = Callable[[Rooms], Rooms]
-_WITHIN_S = 15.0
+_WITHIN_S = 60.0
 QUICK = AlarmSettings(settle_s=0.01, longest_settle_s=0.05)
 
 
@@ -106,7 +106,7 @@ class Hall:
             alarm_hands=self.alarms.handling, alarm_shelf=self.alarms.inhibitions, history=self.history, **TOOL_PORTS,
             rules=self.rules, model=self.model, embedder=self.embedder, degraded=self.degraded,
             escalator=Escalation(clock, ids, wording, takers=(), origin="line-3", language="en"),
-            spill=Spill(ledger.path.parent / "spill", clock), warden=Warden(ledger.path.parent / "tools"),
+            spill=Spill(ledger.path.parent / "spill"), warden=Warden(ledger.path.parent / "tools"),
             delivered=self._note_delivered,
             progress=self.watch.progress, settle_waits=lambda: [0.0] * 3, retry_waits=lambda: iter([0.0] * 9),
         )  # fmt: skip

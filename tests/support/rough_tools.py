@@ -61,7 +61,7 @@ def contract(name: str, *, has_effect: bool, bound_ms: int) -> ToolContract:
 class Rough:
     """``do`` names what happens. Before that, the processes it started write their ids into ``folder``, a line each."""
 
-    contract: ClassVar[ToolContract] = contract("rough", has_effect=False, bound_ms=1_000)
+    contract: ClassVar[ToolContract] = contract("rough", has_effect=False, bound_ms=20_000)
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -154,7 +154,7 @@ class Rough:
 class RoughEffect(Rough):
     """The same with an effect: a line in ``folder``/effects, written before anything else happens. It can be looked for."""
 
-    contract: ClassVar[ToolContract] = contract("rough_effect", has_effect=True, bound_ms=1_000)
+    contract: ClassVar[ToolContract] = contract("rough_effect", has_effect=True, bound_ms=20_000)
 
     async def run(self, call: ToolCall, arguments: RoughArguments) -> Mapping[str, Any]:
         self._note("effects", json.dumps(call.action_id))

@@ -30,4 +30,4 @@ class Tickets:
 
 def runner_ports(folder: Path, clock: Clock) -> dict[str, Any]:
     """Return ``approvals`` that allow everything, an ``escalator`` that tells nobody, and a ``spill`` below ``folder``."""
-    return {"approvals": free_hands(), "escalator": Tickets(), "spill": Spill(folder / "spill", clock)}
+    return {"approvals": free_hands(), "escalator": Tickets(), "spill": Spill(folder / "spill")}

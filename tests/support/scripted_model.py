@@ -56,6 +56,10 @@ class ScriptedModel:
         """As the driver counts for a server that takes the schema as a grammar."""
         return self._counter.request(request, "schema")
 
+    def give_up(self, name: str) -> bool:
+        """There is no other."""
+        return False
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer, or raise what is to be raised."""
         self.requests.append(request)

@@ -28,6 +28,7 @@ from tests.support.effect_file import Look, MarkFile
 from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn, phrasing
 from tests.support.runner_ports import Tickets
+from tests.support.waiting import HeldUp
 
 FINISHED = RunOutcome("finished")
 STOPPED = RunOutcome("stopped", cause=Cause.USER, by="anna", reason="wrong machine")
@@ -52,7 +53,7 @@ class Yard:
         self.progress: list[str] = []
         self.approvals = free_hands()
         self.tickets = Tickets()
-        self.spill = Spill(path.parent / "spill", bench.clock)
+        self.spill = Spill(path.parent / "spill")
         self.more: list[AnyTool] = []
         self._runner: Runner | None = None
 
@@ -112,14 +113,15 @@ class Yard:
         self.look.run = run  # type: ignore[method-assign]
 
     async def stop_inside(self, turn: Turn, step: str | None = None) -> tuple[RunOutcome, float]:
-        """Run until the tool is inside its call, stop, and return what came of it and how long it took, in s."""
+        """Run until the tool is inside its call, stop, and return what came of it and how long it took, in s, without
+        what the machine held it up."""
         running = asyncio.create_task(self.runner.run(turn, self.bell))
         await self.inside.wait()
         await self.stop(step, ring=False)
-        began_s = time.monotonic()
+        began_s, held_up = time.monotonic(), HeldUp()
         self.bell.ring()
         outcome = await running
-        return outcome, time.monotonic() - began_s
+        return outcome, time.monotonic() - began_s - held_up.so_far_s()
 
     async def stop_inside_by_dying(self, turn: Turn) -> str:
         """Run until the tool is inside its call, end as a process does that is told to, and return the first step's state."""

@@ -134,7 +134,7 @@ class World:
 
     async def _spilled(self, lane: str) -> None:
         bench, contract = self.hall.bench, self.hall.rooms.toolbox.contracts["read_plc_log"]
-        spill = Spill(bench.database.path.parent / "spill", bench.clock)
+        spill = Spill(bench.database.path.parent / "spill")
 
         def work(tx: Transaction) -> ToolResult:
             session = sessions.open_for(tx, bench.clock, bench.ids, lane, None)

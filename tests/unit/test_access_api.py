@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from appliance.cli import exit_codes
+from appliance.console.acts import Acts
 from appliance.console.api import LocalApi
 from appliance.contracts.principal import AccessLevel, Identification
 from tests.support.command_line import Run, command_line
@@ -46,7 +47,7 @@ async def serving(folder: Path, *, takes_tokens: bool = True) -> AsyncIterator[S
     async with open_bench(folder) as bench:
         desk, core, path = desk_of(bench, folder), StandInCore(), folder / "run" / "api.sock"
         acts = desk.tokens if takes_tokens else None
-        api = LocalApi(core, bench.database, dict, path=path, language="en", token_acts=acts)
+        api = LocalApi(core, bench.database, dict, path=path, language="en", acts=Acts(tokens=acts))
         running = asyncio.create_task(api.run())
         try:
             async with asyncio.timeout(10):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from appliance.contracts.errors import StorageFullError, Unidentified
+from appliance.contracts.store import Transaction
 from appliance.store import audit
 from appliance.store.database import Database
 from tests.support.ledger import Bench, given_admission, open_bench
@@ -97,6 +98,23 @@ async def test_time_is_written_once_a_minute_at_most_and_a_right_clock_corrects_
     be_at(bench, datetime(2026, 3, 2, 8, 5, tzinfo=UTC), is_synced=True)
     await desk.tokens.verify(token)
     assert (await bench.one(kept))["at_least_utc"].startswith("2026-03-02T08:05")
+
+
+@pytest.mark.parametrize(
+    "damaged", ["", "2026-03-02Tgone", "2026-03-02T08:00:00.000000", "\0" * 32], ids=["empty", "cut", "no_zone", "zeroed"]
+)
+async def test_a_damaged_time_is_written_anew_and_no_fault(desk: Desk, bench: Bench, damaged: str) -> None:
+    token = await desk.make()
+
+    def damage(tx: Transaction) -> None:
+        tx.execute("DROP TRIGGER operation_append_only_u")
+        tx.execute("UPDATE operation SET at_utc = ?", ("x" + damaged,))
+        tx.execute("UPDATE token_time SET at_least_utc = ?", (damaged,))
+
+    await bench.database.transaction(damage)
+    assert (await desk.tokens.verify(token)).principal.by == "ana"
+    kept = await bench.one("SELECT at_least_utc FROM token_time")
+    assert kept["at_least_utc"].startswith("2026-03-02T08:00:00")
 
 
 class FullLedger:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from appliance.session.turns import Turns
 from appliance.store import sessions
 from tests.support.hall import Hall, open_hall
 from tests.support.ledger import Bench, given_turn, open_bench, request
-from tests.support.waiting import until
+from tests.support.waiting import until, within
 from tests.unit.test_core_api import ASK_TEMPERATURE, core_of
 from tests.unit.test_intake_doors import SPOKEN
 
@@ -96,10 +95,9 @@ async def test_nobody_who_interjects_keeps_out_the_stop_of_who_has_work(bench: B
     await given_turn(bench, "w1", lane="console:bob")
     offered = [gate.admit(stop(f"{n}", lane=f"control:console:{n % 500}")) for n in range(1000)]
     offered.append(gate.admit(stop("bob", lane="control:console:bob")))
-    began = time.perf_counter()
-    answers = await asyncio.gather(*offered, return_exceptions=True)
-    first = await queue.next(set(), interjections=True)
-    assert time.perf_counter() - began < 1.0
+    with within(1.0):
+        answers = await asyncio.gather(*offered, return_exceptions=True)
+        first = await queue.next(set(), interjections=True)
     assert not isinstance(answers[-1], BaseException) and first.id == answers[-1].admission.id
     assert sum(isinstance(answer, Unavailable) for answer in answers) == 1000 - INTERJECTION_LIMIT
     for number in range(1, INTERJECTION_LANE_LIMIT):
@@ -141,6 +139,20 @@ async def test_while_talk_is_refused_alarms_are_taken(bench: Bench) -> None:
     assert not (await gate.admit(alarm("a1"))).is_duplicate
     why[0] = ""
     assert not (await gate.admit(request("u1"))).is_duplicate, "the same once there is room again"
+
+
+@pytest.mark.req("R1")
+@pytest.mark.field("FC-D01")
+async def test_a_key_that_comes_with_other_content_takes_no_room_from_alarms(bench: Bench) -> None:
+    """Somebody may send it without end; each would be an entry of the audit log."""
+    why = [""]
+    gate = gate_of(bench, refuses_talk=lambda: why[0])
+    await gate.admit(request("u1", arrival=Arrival.STEER))
+    why[0] = "the storage is full: only alarms are taken"
+    for _ in range(3):
+        with pytest.raises(Refused, match="other arrival"):
+            await gate.admit(request("u1", arrival=Arrival.REDIRECT))
+    assert await bench.kinds(OperationLane.P1) == ["admission.queued"]
 
 
 @pytest.mark.req("R1")
@@ -250,11 +262,10 @@ async def test_a_stop_takes_effect_within_a_second_while_a_thousand_others_inter
     hall.bus.open_gate.clear()
     asked = (await hall.console_door.admit(ASK_TEMPERATURE, "en", "bob")).admission
     await until(lambda: hall.bus.reading == 1, "the turn reads the machine")
-    began = time.perf_counter()
-    others = [asyncio.create_task(hall.console_door.admit("what are you doing", "en", f"user{n}")) for n in range(1000)]
-    stopping = asyncio.create_task(hall.console_door.admit("stop that", "en", "bob"))
-    assert (await hall.ended(asked)).outcome is Outcome.INTERRUPTED
-    assert time.perf_counter() - began < 1.0
+    with within(1.0):
+        others = [asyncio.create_task(hall.console_door.admit("what are you doing", "en", f"user{n}")) for n in range(1000)]
+        stopping = asyncio.create_task(hall.console_door.admit("stop that", "en", "bob"))
+        assert (await hall.ended(asked)).outcome is Outcome.INTERRUPTED
     await hall.ended((await stopping).admission)
     for taken in await asyncio.gather(*others, return_exceptions=True):
         if isinstance(taken, Admitted):
@@ -272,7 +283,7 @@ async def test_a_request_sent_again_on_a_weak_network_is_the_same_turn(hall: Hal
     hall.bus.open_gate.clear()
     for _ in range(2):
         with pytest.raises(httpx.ReadTimeout):
-            await http.post("/v1/ask", json={"text": ASK_TEMPERATURE, "key": "r1"}, timeout=0.2)
+            await http.post("/v1/ask", json={"text": ASK_TEMPERATURE, "key": "r1"}, timeout=httpx.Timeout(30.0, read=0.2))
     hall.bus.open_gate.set()
     first, again = await post(http, key="r1"), await post(http, key="r1")
     assert first.status_code == 200 and first.json() == again.json() and first.json()["outcome"] == "done"
@@ -300,7 +311,7 @@ async def test_back_pressure_reaches_who_asks_over_the_real_socket(hall: Hall, h
     assert len(await hall.bench.rows("SELECT 1 FROM admission")) == before
     assert (await post(http, wait_s=0, key="k0")).status_code == 200, "what was taken is known"
     hall.bus.open_gate.set()
-    async with asyncio.timeout(15), hall.conductor.ended:
+    async with asyncio.timeout(60), hall.conductor.ended:
         while await hall.bench.rows("SELECT 1 FROM admission WHERE status <> 'terminal'"):
             await hall.conductor.ended.wait()
     assert (await post(http)).json()["outcome"] == "done", "and there is room again"

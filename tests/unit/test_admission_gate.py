@@ -185,7 +185,7 @@ async def test_the_queue_wakes_without_polling(bench: Bench, queue: AdmissionQue
     await queue.look(NOBODY)
     assert not taker.done()
     admitted = await gate.admit(request("u1"))
-    assert (await asyncio.wait_for(taker, 5)).id == admitted.admission.id
+    assert (await asyncio.wait_for(taker, 20)).id == admitted.admission.id
 
 
 @pytest.mark.req("R1")

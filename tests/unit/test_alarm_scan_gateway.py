@@ -6,7 +6,7 @@ import pytest
 
 from appliance.contracts.alarm import AlarmChange, AlarmEvent
 from appliance.contracts.reading import Quality
-from tests.support.alarm_engine import CLEARED, HOT, RAISED, Engine, live, running
+from tests.support.alarm_engine import CLEARED, HOT, RAISED, Engine, live, plant_of, running
 from tests.support.waiting import until
 
 # the gateway's alarms -------------------------------------------------------------------------------------------------
@@ -222,6 +222,20 @@ async def test_suppression_that_changes_while_the_ledger_is_away_ends_as_it_is()
         assert await it.told() == []
         it.sees(mode="1")
         assert await it.told() == ["a released"]
+
+
+@pytest.mark.req("F6")
+async def test_suppression_by_one_bit_does_not_mind_the_others() -> None:
+    async with running({"source_id": "X", "suppressed_while": {"tag": "m.state", "equals": "rest"}}) as it:
+        for state, told in (("rest, bit 4", ["a suppressed"]), ("rest", []), ("bit 4", ["a released"]), ("none", [])):
+            it.sees(state=state)
+            assert await it.told() == told
+
+
+@pytest.mark.parametrize(("tag", "equals"), [("m.state", "resting"), ("m.state", "rest, rest"), ("m.mode", "on"), ("m.mode", 0)])
+def test_suppression_by_what_a_tag_never_shows_does_not_load(tag: str, equals: str | int) -> None:
+    with pytest.raises(ValueError, match="is never"):
+        plant_of({"source_id": "X", "suppressed_while": {"tag": tag, "equals": equals}})
 
 
 # reachability ---------------------------------------------------------------------------------------------------------

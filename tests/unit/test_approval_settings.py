@@ -71,6 +71,19 @@ CASES: list[tuple[dict[str, object], str, str, str]] = [
         write("motor_3.temprature < 90"),
         "writes[0].interlocks[0].require", "motor_3.temprature is not a tag", "'motor_3.temperature'",
     ),
+    (write("1 < 2"), "writes[0].interlocks[0].require", "1 < 2 is about no tag", "Compare a tag with it, or leave it out."),
+    (
+        write("motor_3.temperature < 90 or true"),
+        "writes[0].interlocks[0].require", "true is about no tag", "Compare a tag with it, or leave it out.",
+    ),
+    (
+        write("motor_3.fan_speed < 90000"),
+        "writes[0].interlocks[0].require", "motor_3.fan_speed is never 90000", "It shows 0 to",
+    ),
+    (
+        {"writes": [{"tags": ["*"], "interlocks": [{"require": "pump_3.running", "fresh_s": 0.0001}]}]},
+        "writes[0].interlocks[0].fresh_s", "greater than or equal to 0.5", "",
+    ),
     (write("pump_3.running > 5"), "writes[0].interlocks[0].require", "they cannot be compared", "Compare numbers with numbers"),
     (write("motor_3.temperature <"), "writes[0].interlocks[0]", "is no expression", ""),
     (write("open('x') == 1"), "writes[0].interlocks[0]", "is not understood", ""),

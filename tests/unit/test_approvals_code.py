@@ -108,8 +108,24 @@ async def test_a_code_is_taken_from_a_live_answer_only(gate: Gate) -> None:
     await gate.ask(SET_FAN, VOICE)
     code = " ".join(await gate.code())
     gate.bench.clock.advance(121)
-    assert await gate.answer(f"confirm {code}", VOICE) == "asked_too_long_ago"
-    assert gate.bus.writes == []
+    wrong = "1 1 1" if code != "1 1 1" else "2 2 2"
+    assert await gate.answer(f"confirm {wrong}", VOICE) == "asked_too_long_ago"
+    assert await gate.answer(f"confirm {code}", VOICE) == "nothing_pending"
+    assert (await gate.bench.one("SELECT status FROM confirmation"))["status"] == "abandoned"
+    assert gate.bus.writes == [] and (await gate.decisions())[-1] == ("write_tag", "deny", "unattended")
+
+
+@pytest.mark.req("X5", "V4")
+@pytest.mark.field("FC-R11")
+async def test_an_alarms_write_takes_a_late_yes_by_no_name(gate: Gate) -> None:
+    await gate.ask(SET_FAN, VOICE, lane="asset:motor_3")
+    code = await gate.code()
+    await gate.ask("what is the temperature of motor three", VOICE)
+    assert [await gate.answer(each, VOICE) for each in ("yes", "yes confirm")] == ["needs_code", "needs_code"]
+    gate.bench.clock.advance(121)
+    assert await gate.answer("yes confirm", VOICE) == "asked_too_long_ago"
+    assert await gate.answer(f"confirm {' '.join(code)}", VOICE) == "nothing_pending"
+    assert gate.bus.writes == [] and (await gate.decisions())[-1] == ("write_tag", "deny", "unattended")
 
 
 @pytest.mark.req("X5", "T3")

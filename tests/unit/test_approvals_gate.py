@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
+from appliance.contracts.approval import Decision, Rule, Verdict
 from appliance.contracts.errors import Refused
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.plan import Step
 from appliance.contracts.principal import NOBODY, UNATTENDED
+from appliance.contracts.store import Transaction
 from appliance.contracts.turn import Turn
 from appliance.execution.approval.asking import Questions
+from appliance.execution.approval.rulebook import Case, Rulebook
 from appliance.store import approvals
+from appliance.store.approvals import Decided
 from tests.support.gate import FAN, SET_FAN, Gate, open_gate, other, plan_of, principal, rules, write_step
 from tests.support.plans import PLANT, phrasing
 from tests.support.tool_contracts import CONTRACTS
@@ -39,6 +43,48 @@ async def refusal(gate: Gate, turn: Turn) -> str:
 
 
 # the order ----------------------------------------------------------------------------------------------------------------
+BEYOND_LIMITS, WORN = {"value": 500}, "se_worn"
+EVERYWHERE: dict[str, Any] = {"deny": ["write_tag"], "unattended": [], "ask": ["write_tag"], "allow": ["write_tag"]}
+
+
+@pytest.mark.req("X2")
+@pytest.mark.parametrize(
+    ("lists", "given", "around", "rule"),
+    [
+        (EVERYWHERE, BEYOND_LIMITS, {"session_id": WORN, "is_unattended": True}, Rule.HARD_FLOOR),
+        (EVERYWHERE, {}, {"session_id": WORN, "is_unattended": True}, Rule.DENY),
+        ({**EVERYWHERE, "deny": []}, {}, {"session_id": WORN, "is_unattended": True}, Rule.BREAKER),
+        ({**EVERYWHERE, "deny": []}, {}, {"is_unattended": True}, Rule.RATE),
+        ({**EVERYWHERE, "deny": []}, {"key": "conveyor_3.speed", "value": 1}, {"is_unattended": True}, Rule.UNATTENDED),
+        ({**EVERYWHERE, "deny": []}, {"key": "conveyor_3.speed", "value": 1}, {}, Rule.ASK),
+        ({"allow": ["write_tag"], "ask": []}, {"key": "conveyor_3.speed", "value": 1}, {}, Rule.ALLOW),
+        ({**EVERYWHERE, "ask": []}, BEYOND_LIMITS, {}, Rule.HARD_FLOOR),
+        ({**EVERYWHERE, "ask": []}, {}, {"session_id": WORN}, Rule.DENY),
+        ({**EVERYWHERE, "deny": [], "ask": []}, {}, {"session_id": WORN}, Rule.BREAKER),
+        ({**EVERYWHERE, "deny": []}, {}, {}, Rule.RATE),
+    ],
+)
+async def test_each_rule_stands_before_all_that_come_after_it(
+    tmp_path: Path, lists: dict[str, Any], given: dict[str, Any], around: dict[str, Any], rule: Rule
+) -> None:
+    """All that come after it apply as well: with two of them in another order one of these names the other."""
+    most = [{"tags": ["motor_3.*"], "most": {"count": 1, "within_s": 60}}]
+    async with open_gate(tmp_path, rules(ask=[], allow=["write_tag"], writes=most)) as gate:
+        assert (await gate.run(await gate.planned(plan_of(write_step()), ANA))).kind == "finished"  # the one that is allowed
+        tool, clock = gate.toolbox.find("write_tag").contract, gate.bench.clock
+        told = {**write_step().arguments, **given}
+        case = Case(tool, tool.security.access_level, told, ANA, "en", action_id="ac_new", **around)
+        book = Rulebook(rules(**lists, writes=most), gate.plant, phrasing(gate.plant), clock)
+
+        def judged(tx: Transaction) -> Verdict:
+            for _ in range(3):
+                denied = Decided("", "", WORN, "x", "", Decision.DENY, Rule.DENY, "", ANA, is_automatic=True)
+                approvals.note(tx, clock, denied)
+            return book.judge(tx, case)
+
+        assert (await gate.bench.database.transaction(judged)).rule is rule
+
+
 @pytest.mark.req("X2", "T3")
 async def test_what_is_above_the_level_is_no_tool_at_all(gate: Gate) -> None:
     with pytest.raises(Refused, match="there is no tool write_tag"):
@@ -291,7 +337,9 @@ async def test_a_question_a_model_worded_says_what_will_happen_after_all(gate: G
     lie = Step("q", "ask", {"question": "Shall I say hello?", "approves": "write", "digest": "x", "level": "public"})
     turn = await gate.planned(plan_of(lie, write_step(when="q"), source="model:a/b"), ANA)
     assert (await gate.run(turn)).kind == "waiting"
-    assert await gate.said() == ["Set the fan speed of motor 3 to 80 percent. Say yes, confirm."]
+    assert await gate.said() == [
+        "The language model proposes this: Set the fan speed of motor 3 to 80 percent. Say yes, confirm."
+    ]
 
 
 @pytest.mark.req("X2")
@@ -319,7 +367,7 @@ async def test_what_follows_a_question_waits_for_the_yes(gate: Gate) -> None:
     await gate.speak_all()
     assert await gate.answer("no", ANA) == "finished"
     assert await gate.said() == [
-        "Set the fan speed of motor 3 to 80 percent. Say yes, confirm.",
+        "The language model proposes this: Set the fan speed of motor 3 to 80 percent. Say yes, confirm.",
         "Cancelled. Nothing was changed.",
     ]
     assert gate.bus.writes == []
@@ -328,7 +376,8 @@ async def test_what_follows_a_question_waits_for_the_yes(gate: Gate) -> None:
     await gate.speak_all()
     assert await gate.answer("yes confirm", ANA) == "waiting"
     assert gate.bus.writes == [(FAN, 80)]
-    assert (await gate.said())[-1] == "Set the belt speed of conveyor 3 to 1.0 metres per second. Say yes, confirm."
+    asked = "The language model proposes this: Set the belt speed of conveyor 3 to 1.0 metres per second. Say yes, confirm."
+    assert (await gate.said())[-1] == asked
 
 
 @pytest.mark.req("X2", "T3")

@@ -130,3 +130,21 @@ async def test_a_fork_is_published_at_once_and_asked_about_after_two_hours(bench
         await until(lambda: desk.told == 2, "it is asked about")
         (text,) = await desk.said()
         assert "The coordinator answers" in text and text.endswith("Somebody should look.")
+
+
+@pytest.mark.req("A2")
+async def test_nobody_is_called_for_what_may_be_over_and_was_not_looked_at(bench: Bench) -> None:
+    desk, is_over = Desk(bench), True
+    desk.degraded.clear("config")
+    desk.attention.doubts["models"] = lambda: is_over
+    async with desk.working():
+        desk.degraded.mark("models", "m: nothing answers at its address")
+        desk.degraded.mark("mqtt", "refused")
+        bench.clock.advance(SOON_S)
+        await until(lambda: desk.told == 1, "the witness is told")
+        assert desk.attention.needs_attention() == ["mqtt"] and len(await desk.said()) == 1
+        is_over = False  # somebody asked, and it rests again
+        bench.clock.advance(2 * SOON_S)
+        await until(lambda: desk.told == 2, "it is told")
+        assert desk.attention.needs_attention() == ["models", "mqtt"]
+        assert (await desk.said())[1].startswith("My language model does not answer.")

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from appliance.cli import exit_codes
+from appliance.console.acts import Acts
 from appliance.console.api import LocalApi
 from appliance.contracts.errors import Refused
+from appliance.contracts.hold import HoldSource
 from appliance.execution.approval.approval_desk import ApprovalDesk
+from appliance.store import holds
 from tests.support.command_line import Run, command_line
 from tests.support.core import StandInCore
 from tests.support.gate import FAN, Gate, open_gate, plan_of, principal, rules, write_step
@@ -43,7 +46,8 @@ async def gate(tmp_path: Path) -> AsyncIterator[Gate]:
     async with open_gate(tmp_path, SITE) as gate:
         bench = gate.bench
         desk = ApprovalDesk(bench.database, gate.approvals, SITE, bench.clock, ROLES, "operator", "en")
-        api = LocalApi(StandInCore(), bench.database, dict, path=tmp_path / "run" / "api.sock", language="en", approval_acts=desk)
+        path, acts = tmp_path / "run" / "api.sock", Acts(approvals=desk)
+        api = LocalApi(StandInCore(), bench.database, dict, path=path, language="en", acts=acts)
         running = asyncio.create_task(api.run())
         try:
             async with asyncio.timeout(10):
@@ -85,10 +89,23 @@ async def test_the_rules_in_force_say_what_would_happen(gate: Gate, run: Run) ->
     code, out, _ = await run("approvals", "rules", FAN, "--role", "engineer")
     assert code == 0
     assert out.splitlines()[0] == "asked in this order: hard_floor, deny, breaker, rate, unattended, ask, allow"
-    assert "Motor 3 is too hot for that." in out  # as it stands now
+    refused = f"a write to {FAN} by engineer is refused"
+    assert out.splitlines()[-1] == f"{refused} (interlock): Motor 3 is too hot for that."  # as it stands now
+    gate.bus.values["motor_3.temperature"] = 60.0
+    code, out, _ = await run("approvals", "rules", FAN, "--role", "engineer")
     assert out.splitlines()[-1] == (
         f"a write to {FAN} by engineer is asked for, and the yes has to bring the code that is read out"
     )
+    bench = gate.bench
+    await bench.database.transaction(lambda tx: holds.begin(tx, bench.clock, HoldSource.PERSON, by="root", reason="repair"))
+    code, out, _ = await run("approvals", "rules", FAN, "--role", "engineer", "--json")
+    told = json.loads(out)
+    assert (told["outcome"], told["rule"], told["needs_code"]) == ("deny", "hard_floor", False) and "hold by root" in told["why"]
+    code, out, _ = await run("approvals", "rules", "create_work_order", "--json")
+    assert json.loads(out)["outcome"] == "deny"
+    code, out, _ = await run("approvals", "rules", "read_tags", "--json")
+    assert json.loads(out)["outcome"] == "allow", "a hold keeps nobody from looking"
+    await bench.database.transaction(lambda tx: holds.end(tx, bench.clock, HoldSource.PERSON, of="root", by="root"))
     code, out, _ = await run("approvals", "rules", FAN)
     assert (
         out.splitlines()[-1] == f"a write to {FAN} by operator is refused (hard_floor): That needs a person with critical access."

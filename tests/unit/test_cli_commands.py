@@ -83,6 +83,21 @@ async def test_lists_for_people_and_for_programs(core: StandInCore, run: Run, co
     assert isinstance(json.loads(out), list)
 
 
+@pytest.mark.req("A2")
+async def test_status_says_of_each_language_model_how_it_stands(core: StandInCore, run: Run) -> None:
+    well = {"ready": True, "reason": "", "why": "", "ready_in_s": 0.0, "context_tokens": 4096}
+    away = well | {"ready": False, "reason": "bad_key", "why": "it does not take the key"}
+    core.facts["language_models"] = [
+        {"name": "near", "model": "", **well}, {"name": "far", "model": "big", **away, "ready_in_s": 42.0},
+        {"name": "tried", "model": "old", **away},
+    ]  # fmt: skip
+    _, out, _ = await run("status")
+    for told in ("ready, 4096 tokens", "big, not asked for another 42 s: it does not take the key", "old, being tried again: it"):
+        assert told in out
+    _, out, _ = await run("status", "--json")
+    assert json.loads(out)["language_models"] == core.facts["language_models"]
+
+
 async def test_status_turn_and_sync(core: StandInCore, run: Run) -> None:
     code, out, _ = await run("status")
     assert (code, "ready: yes" in out) == (0, True)

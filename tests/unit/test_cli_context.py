@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from appliance.cli import exit_codes
+from appliance.console.acts import Acts
 from appliance.console.api import LocalApi
 from appliance.contracts.model import LanguageModel
+from appliance.contracts.principal import Principal
+from appliance.contracts.tool import ToolContract
 from appliance.planning.model.context_view import ContextView
 from drivers.models.tokens import TokenCounter
 from tests.support.command_line import Run, command_line
@@ -39,8 +42,15 @@ async def room(tmp_path: Path) -> AsyncIterator[PlanningRoom]:
 @contextlib.asynccontextmanager
 async def serving(room: PlanningRoom, folder: Path, model: LanguageModel | None) -> AsyncIterator[None]:
     database = room.bench.database
-    acts = ContextView(database, room.contexts, model, lambda who: room.visible(who.level), TokenCounter().count, "en")
-    api = LocalApi(StandInCore(), database, dict, path=folder / "run/api.sock", language="en", context_acts=acts)
+
+    def visible(who: Principal) -> dict[str, ToolContract]:
+        return room.visible(who.level)
+
+    async def not_taken_up() -> list[str]:
+        return []
+
+    acts = ContextView(database, room.contexts, model, visible, TokenCounter().count, "en", not_taken_up)
+    api = LocalApi(StandInCore(), database, dict, path=folder / "run/api.sock", language="en", acts=Acts(context=acts))
     service = asyncio.create_task(api.run())
     await api.serving.wait()
     try:
@@ -76,6 +86,7 @@ async def test_without_a_model_it_says_so_and_estimates(room: PlanningRoom, run:
         code, out, _ = await run("context", await room.session())
         assert code == exit_codes.OK
         assert "no model is configured; this is an estimate for a small one" in out and "window: 4096 tokens" in out
+        assert "; answer at most 682 (a sixth of the window" in out
 
 
 @pytest.mark.req("L5")
@@ -84,12 +95,12 @@ async def test_it_lists_running_sessions_that_hold_what_has_changed(room: Planni
     async with serving(room, tmp_path, room.model):
         await room.planner.plan(await room.asked("hello", session=session))
         code, out, _ = await run("context", "--stale")
-        assert code == exit_codes.OK and "every running session holds what is there now" in out
+        assert code == exit_codes.OK and "every running session holds what is in use now" in out
         note = await remember(room, "Motor 3 hums on Mondays.", verified=True, facts={"pinned": True})
         code, out, _ = await run("context", "--stale")
         assert code == exit_codes.PROBLEM and f"{session} (console:anna)" in out and f"memory {note}: new" in out
         code, out, _ = await run("context", "--stale", "--json")
-        assert [each["session"] for each in json.loads(out)] == [session]
+        assert [each["session"] for each in json.loads(out)["running"]] == [session]
 
 
 @pytest.mark.req("A3")

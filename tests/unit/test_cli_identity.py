@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from appliance.cli import exit_codes
+from appliance.console.acts import Acts
 from appliance.console.api import LocalApi
 from appliance.foundation.supervisor import Degraded
 from appliance.foundation.system_clock import SystemClock
@@ -43,7 +44,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         standing = LedgerStanding(opened.database, opened.clock, Degraded(), "board=2222")
         await standing.load()
         api = LocalApi(
-            StandInCore(), opened.database, dict, path=tmp_path / "run/api.sock", language="en", ledger_acts=standing
+            StandInCore(), opened.database, dict, path=tmp_path / "run/api.sock", language="en", acts=Acts(ledger=standing)
         )  # fmt: skip
         running = asyncio.create_task(api.run())
         await api.serving.wait()

@@ -108,6 +108,9 @@ def test_a_file_is_verified_and_put_in_place(shelf: str, tmp_path: Path) -> None
     assert fetch(f"{shelf}/voice.onnx", sha256, "", tmp_path / "models", lambda *_: None) == place  # nothing is asked again
     with pytest.raises(Refused, match="other content"):
         fetch(f"{shelf}/voice.onnx", "0" * 64, "", tmp_path / "models", lambda *_: None)
+    (place.parent / ".voice.onnx.sha256").write_bytes(b"\xff" * 64)
+    with pytest.raises(Refused, match="other content"):  # nobody knows any more what it is
+        fetch(f"{shelf}/voice.onnx", sha256, "", tmp_path / "models", lambda *_: None)
 
 
 def test_an_interrupted_download_goes_on(shelf: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from appliance.admission.gate import Gate
 from appliance.cli import exit_codes
+from appliance.console.acts import Acts
 from appliance.console.api import LocalApi
 from appliance.contracts.delivery import Channel
 from appliance.contracts.principal import NOBODY
@@ -76,7 +77,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
         )  # fmt: skip
         api = LocalApi(
             StandInCore(), bench.database, dict, path=tmp_path / "run" / "api.sock", language="en",
-            ticket_acts=later.tickets, check_acts=later.schedule,
+            acts=Acts(tickets=later.tickets, checks=later.schedule),
         )  # fmt: skip
         running = asyncio.create_task(api.run())
         try:

@@ -9,10 +9,14 @@ import pytest
 from appliance.contracts.condition import LONGEST, MOST_TERMS, Compared, Done, all_of, condition_of
 from appliance.contracts.errors import Malformed
 from appliance.contracts.plan import Action, ActionState, Plan, Step
+from appliance.contracts.reading import Quality, Reading
 from appliance.execution.conditions import holds
+from appliance.execution.quantity import quantity_of
 from appliance.planning.estimate import estimate_s
 from appliance.planning.plan_check import check
 from appliance.store.step_names import renamed
+from tests.support.clock import ManualClock
+from tests.support.planning import shipped_plant
 from tests.support.tool_contracts import CONTRACTS
 
 GOOD = {"value": 84.5, "unit": "degC", "decimals": 1, "quality": "good", "age_s": 0.1}
@@ -20,6 +24,8 @@ RESULT: dict[str, Any] = {
     "count": 3, "best": "cold", "known": True, "nothing": None, "value": GOOD, "entries": [{"code": "E7"}],
     "values": {
         "motor_3.temperature": GOOD, "motor_3.load": GOOD | {"quality": "stale"}, "motor_3.mode": GOOD | {"value": "auto"},
+        "motor_3.status": GOOD | {"value": "fault, overload", "states": ["fault", "overload"]},
+        "motor_3.phase": GOOD | {"value": "7", "states": []},
     },
 }  # fmt: skip
 
@@ -62,9 +68,20 @@ EARLIER = {
         ("read.known == true", True),
         ("read.known != true", False),
         ("read.entries.0.code == 'E7'", True),
+        # of a bitfield each bit is judged by itself
+        ("read.values.motor_3.status == 'fault'", True),
+        ("read.values.motor_3.status != 'fault'", False),
+        ("read.values.motor_3.status != 'ready'", True),
+        ("read.values.motor_3.status == 'fault, overload'", False),
+        ("read.values.motor_3.status.value != 'fault'", False),
+        # a number without a name is no state
+        ("read.values.motor_3.phase == 'idle'", False),
+        ("read.values.motor_3.phase != 'idle'", False),
+        ("read.values.motor_3.phase.value != 'idle'", False),
         # a value nobody has fulfils nothing, not even "is not"
         ("read.values.motor_3.load > 0", False),
         ("read.values.motor_3.load != 0", False),
+        ("read.values.motor_3.load.value > 0", False),
         ("read.values.pump_3.pressure < 100", False),
         ("read.nothing != 1", False),
         ("read.missing != 1", False),
@@ -77,6 +94,26 @@ EARLIER = {
 )
 def test_a_condition_is_judged_by_results(when: str, expected: bool) -> None:
     assert holds(when, EARLIER, frozenset({"ask"})) is expected
+
+
+def test_what_a_tag_shows_is_judged_as_its_declaration_means_it() -> None:
+    steady = ManualClock()
+
+    def result(value: str, **declared: Any) -> dict[str, Any]:
+        tag = shipped_plant().tag_by_key["motor_3.fan_speed"].model_copy(update=declared)
+        reading = Reading(tag.key, value, "", Quality.GOOD, steady.utc())
+        return {"value": quantity_of(reading, tag, steady).model_dump(mode="json")}
+
+    bits, states = {"flags": {0: "ready", 1: "fault"}}, {"names": {0: "local", 1: "remote"}}
+    told = {"both": result("ready, fault", **bits), "other": result("7", **states), "local": result("local", **states)}
+    earlier = {name: step(name, result=value) for name, value in told.items()}
+    expected = {
+        "both.value == 'fault'": True, "both.value != 'fault'": False, "both.value != 'ready, fault'": True,
+        "other.value != 'remote'": False, "other.value == '7'": False, "local.value != 'remote'": True,
+        "local.value == 'local'": True,
+    }  # fmt: skip
+    assert {when: holds(when, earlier, frozenset()) for when in expected} == expected
+    assert "states" not in result("fast")["value"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +10,11 @@ import pytest
 
 from appliance.contracts.admission import Outcome
 from appliance.contracts.alarm import AlarmChange
+from appliance.contracts.plant import Plant
+from appliance.execution.approval.settings import ApprovalRules, ApprovalSettings, CallRule
+from appliance.planning.playbooks.playbooks import Playbooks
 from tests.support.hall import LOW_PRESSURE, Hall, open_hall
+from tests.support.planning import CONFIG, shipped_plant
 
 
 @pytest.fixture
@@ -96,3 +101,46 @@ async def test_each_alarms_question_names_its_machine(hall: Hall) -> None:
     await hall.alarm()
     await hall.alarm(**LOW_PRESSURE)
     assert await hall.questions() == [f"Shall I create a work order for {machine}?" for machine in ("motor 3", "pump 3")]
+
+
+BAD_STEP = '  - {id: office, tool: notify, arguments: {text: hot, topic: "office/motors/"}}\n'
+LONG = "It is at {alarm.value}. " + "x" * 4_000
+
+
+@pytest.mark.req("F7", "S5")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("", BAD_STEP), ("It is at {alarm.value}.", LONG)],
+    ids=["an argument its tool does not take", "a text too long"],
+)
+async def test_an_alarm_whose_playbook_makes_no_plan_is_told_and_asked_about_without_it(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    shutil.copytree(CONFIG / "playbooks", tmp_path / "playbooks")
+    steps = tmp_path / "playbooks" / "over-temperature" / "steps.yaml"
+    told = steps.read_text("utf-8")
+    steps.write_text(told.replace(old, new) if old else told + new, "utf-8")
+    async with open_hall(tmp_path, playbooks=Playbooks.load(tmp_path / "playbooks", "c0ffee")) as hall:
+        turn = await hall.turn((await hall.alarm()).turn_id)
+        assert (await hall.said(turn["id"]))[0].startswith("Motor three over temperature. ")
+        assert turn["state"] == "confirming"
+
+
+@pytest.mark.req("F7")
+@pytest.mark.parametrize("text", ["Motor three { hot.", "Motor three {too} hot.", "Motor three is hot. " + "x" * 500])
+async def test_an_alarm_is_told_whatever_its_text_is(tmp_path: Path, text: str) -> None:
+    told = shipped_plant().model_dump(by_alias=True)
+    alarms = [alarm | {"text": {"en": text, "zh": text}} for alarm in told["alarms"]]
+    async with open_hall(tmp_path, plant=Plant.model_validate(told | {"alarms": alarms})) as hall:
+        turn = await hall.turn((await hall.alarm()).turn_id)
+        assert (await hall.said(turn["id"]))[0].startswith(text)
+
+
+@pytest.mark.req("F7", "X2")
+async def test_an_alarm_whose_plan_may_not_speak_is_told_all_the_same(tmp_path: Path) -> None:
+    rules = ApprovalSettings(ApprovalRules(deny=[CallRule(tools=["say"])]))
+    async with open_hall(tmp_path, rules=rules) as hall:
+        turn = await hall.turn((await hall.alarm()).turn_id)
+        assert "Motor three over temperature." in await hall.said(turn["id"])
+        cleared = await hall.turn((await hall.alarm(change=AlarmChange.CLEARED)).turn_id)
+        assert "Back to normal: Motor three over temperature." in await hall.said(cleared["id"])

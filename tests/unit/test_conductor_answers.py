@@ -19,6 +19,7 @@ from appliance.store import deliveries
 from tests.support.hall import LOW_PRESSURE, Hall, hot, open_hall
 from tests.support.waiting import until
 
+WAITING = "I am not sure which question you mean. I am waiting for an answer to this: "
 ORDER, SET = "Shall I create a work order for motor 3?", "Set the fan speed of motor 3 to 80 percent. Say yes, confirm."
 SET_FAN = "set the fan speed of motor three to eighty percent"
 
@@ -97,15 +98,70 @@ async def test_of_several_questions_a_bare_yes_takes_the_one_just_asked_and_no_o
     hall.bench.clock.advance(121)
     for answer in ("yes", "no", "yes confirm"):
         assert (await hall.turn((await hall.say(answer)).turn_id))["intent"] == "which_one"
-    assert (await hall.said())[-1] == "I have more than one open question. Please tell me again what you want done."
+    both = f"{ORDER} {ORDER.replace('motor', 'pump')}"
+    assert (await hall.said())[-1] == f"{WAITING}{both} Name the machine with your answer, for example: yes for pump 3."
     assert await hall.questions() == [ORDER, ORDER.replace("motor", "pump")]
     assert {(await hall.turn(a.turn_id))["state"] for a in (hot, low_again)} == {"confirming"}
+    assert (await hall.say("yes for motor three")).turn_id == hot.turn_id
+    assert (await hall.say("no, pump three")).turn_id == low_again.turn_id
+    assert await hall.questions() == []
 
 
 @pytest.mark.req("V4", "S7")
-async def test_a_single_question_may_be_answered_late(hall: Hall) -> None:
+@pytest.mark.field("FC-R11")
+@pytest.mark.parametrize("by", ["console", "voice"])
+@pytest.mark.parametrize("answer", ["yes", "no", "yes confirm", "yes for pump three"])
+async def test_what_an_alarm_asked_earlier_is_answered_by_its_machines_name_only(hall: Hall, answer: str, by: str) -> None:
     alarm = await hall.alarm()
-    hall.bench.clock.advance(1500)
+    await hall.speak_all()
+    hall.bench.clock.advance(121)
+    say = hall.utter if by == "voice" else hall.say
+    assert await hall.said((await say(answer)).turn_id) == [
+        f"{WAITING}{ORDER} Name the machine with your answer, for example: yes for motor 3."
+    ]
+    assert await hall.questions() == [ORDER] and await hall.bench.rows("SELECT * FROM work_order") == []
+    hall.bench.clock.advance(1379)
+    assert (await say("yes for motor three")).turn_id == alarm.turn_id
+    assert len(await hall.bench.rows("SELECT * FROM work_order")) == 1
+
+
+@pytest.mark.req("V4")
+@pytest.mark.field("FC-R11")
+@pytest.mark.parametrize("by", ["console", "voice"])
+@pytest.mark.parametrize("age_s", [0, 121])
+@pytest.mark.parametrize(
+    "first", [[SET_FAN, "yes confirm"], [SET_FAN, "no"], ["set the fan speed of motor three to 101 percent"]]
+)
+async def test_a_second_yes_is_to_no_alarm_that_asked_before(hall: Hall, by: str, age_s: float, first: list[str]) -> None:
+    alarm = await hall.alarm()
+    await hall.speak_all()
+    hall.bench.clock.advance(age_s)
+    say = hall.utter if by == "voice" else hall.say
+    for text in first:
+        await say(text)
+        await hall.speak_all()
+    for answer in ("yes confirm", "yes", "no"):
+        assert (await hall.turn((await say(answer)).turn_id))["intent"] == "which_one"
+    assert await hall.questions() == [ORDER] and await hall.bench.rows("SELECT * FROM work_order") == []
+    assert (await say("yes for motor three")).turn_id == alarm.turn_id
+
+
+@pytest.mark.req("V4")
+@pytest.mark.field("FC-R11")
+async def test_a_second_yes_of_who_types_is_not_to_an_alarm_that_asked_in_between(hall: Hall) -> None:
+    await hall.say(SET_FAN)
+    await hall.alarm()
+    await hall.say("yes confirm")
+    assert hall.bus.writes == [("motor_3.fan_speed", 80)]
+    assert (await hall.turn((await hall.say("yes confirm")).turn_id))["intent"] == "which_one"
+    assert await hall.questions() == [ORDER]
+
+
+@pytest.mark.req("V4")
+async def test_what_was_not_understood_leaves_an_alarms_question_the_one_just_asked(hall: Hall) -> None:
+    alarm = await hall.alarm()
+    for text in ("yess yess", "say that again"):
+        await hall.say(text)
     assert (await hall.say("yes")).turn_id == alarm.turn_id
 
 
@@ -114,10 +170,27 @@ async def test_a_write_asked_for_long_ago_is_not_carried_out_on_a_late_yes(hall:
     await hall.say(SET_FAN)
     hall.bench.clock.advance(121)
     assert (await hall.turn((await hall.say("yes confirm")).turn_id))["intent"] == "asked_too_long_ago"
-    assert (await hall.said())[-1] == "I asked that too long ago. Please say again what you want set."
-    assert hall.bus.writes == [] and await hall.questions() == [SET]
-    await hall.say("no")
-    assert await hall.questions() == []
+    assert (await hall.said())[-1] == "I asked that too long ago, so it is not done. Please say again what you want."
+    asked = await hall.bench.one("SELECT status, turn.state, failure FROM confirmation JOIN turn ON turn.id = turn_id")
+    assert (asked["status"], asked["state"], asked["failure"]) == ("abandoned", "abandoned", "the yes came too late")
+    assert (await hall.turn((await hall.say("yes confirm")).turn_id))["intent"] == "nothing_pending"
+    assert hall.bus.writes == []
+
+
+@pytest.mark.req("V4")
+async def test_a_late_no_closes_what_its_speaker_was_asked(hall: Hall) -> None:
+    asked = await hall.say(SET_FAN)
+    hall.bench.clock.advance(121)
+    assert (await hall.say("no")).turn_id == asked.turn_id
+    assert await hall.questions() == [] and (await hall.said())[-1] == "Cancelled. Nothing was changed."
+
+
+@pytest.mark.req("V4")
+@pytest.mark.parametrize("answer", ["don't confirm", "do not confirm", "no confirm", "I do not confirm"])
+async def test_not_to_confirm_is_a_no(hall: Hall, answer: str) -> None:
+    asked = await hall.say(SET_FAN)
+    assert (await hall.say(answer)).turn_id == asked.turn_id
+    assert hall.bus.writes == [] and await hall.questions() == []
 
 
 @pytest.mark.req("V4", "X5")
@@ -194,7 +267,8 @@ async def test_a_question_that_may_have_been_heard_can_be_answered(hall: Hall, e
     await hall.bench.database.transaction(work)
     if ends == "spoken before the last boot":
         clock.boot_id, clock.mono_ns = "boot-2", 500_000_000  # its monotonic clock began anew
-    assert (await hall.utter("yes")).turn_id == alarm.turn_id
+    was_this_boot = ends != "spoken before the last boot"
+    assert (await hall.utter("yes" if was_this_boot else "yes for motor three")).turn_id == alarm.turn_id
 
 
 @pytest.mark.req("R1", "V4")
@@ -248,7 +322,7 @@ async def test_an_answer_whose_question_closes_meanwhile_goes_to_no_other(tmp_pa
         hall.bench.clock.advance(1000)
         other = await hall.alarm(**LOW_PRESSURE)  # its question has not sounded yet
         await alarm_that_reads(hall)
-        answering = asyncio.create_task(hall.utter("yes confirm"))
+        answering = asyncio.create_task(hall.utter("yes confirm for motor three"))
         await until(lambda: watched.looks == 1, "the answer waits for the lane")
         hall.bench.clock.advance(801)
         async with abandoning(hall):

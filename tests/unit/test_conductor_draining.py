@@ -33,7 +33,7 @@ async def test_what_runs_ends_nothing_is_begun_and_what_waits_is_led_afterwards(
     assert (await hall.say("what are you doing", by="dee")).outcome is Outcome.DONE  # an interjection
     assert not drained.done()
     hall.bus.open_gate.set()
-    await asyncio.wait_for(drained, 5)
+    await asyncio.wait_for(drained, 20)
     assert (await hall.look(running)).outcome is Outcome.DONE
     assert [(await hall.look(each)).status for each in waiting] == ["queued"] * 4
     hall.conductor.lanes.undrain()
@@ -78,6 +78,6 @@ async def test_a_running_turn_can_be_stopped_while_draining(hall: Hall) -> None:
     await until(lambda: hall.bus.reading == 1, "the turn reads the machine")
     hall.conductor.lanes.drain()
     await hall.say("stop that")
-    await asyncio.wait_for(hall.conductor.lanes.drained(), 5)
+    await asyncio.wait_for(hall.conductor.lanes.drained(), 20)
     assert (await hall.look(running)).outcome is Outcome.INTERRUPTED
     hall.conductor.lanes.undrain()

@@ -153,6 +153,11 @@ async def comes(hall: Hall, path: str) -> dict[str, Any]:
     return turn
 
 
+def asked_by(path: str) -> str:
+    """The question: of a model's plan, whose proposal it is comes first."""
+    return f"The language model proposes this: {QUESTION}" if path == "model" else QUESTION
+
+
 async def decided(hall: Hall) -> set[tuple[str, str]]:
     rows = await hall.bench.rows("SELECT decision, rule FROM approval WHERE tool = 'write_tag'")
     return {(row["decision"], row["rule"]) for row in rows}
@@ -168,7 +173,7 @@ ASKING = [path for path in PATHS if path != "schedule"]
 async def test_it_is_asked_for_and_done_on_a_yes_with_its_word(opening: Any, path: str, answer: str) -> None:
     async with opening() as hall:
         turn = await comes(hall, path)
-        assert turn["state"] == "confirming" and await hall.questions() == [QUESTION]
+        assert turn["state"] == "confirming" and await hall.questions() == [asked_by(path)]
         assert hall.bus.writes == [] and not any(decision == "allow" for decision, _ in await decided(hall))
         await hall.speak_all()
         await hall.say(answer)
@@ -211,7 +216,7 @@ async def test_with_nobody_there_it_is_refused(opening: Any, path: str) -> None:
 async def test_a_model_is_never_let_do_what_the_site_lets_people_do_unasked(opening: Any, path: str) -> None:
     async with opening(FREE) as hall:
         await comes(hall, path)
-        assert hall.bus.writes == [] and await hall.questions() == [QUESTION]
+        assert hall.bus.writes == [] and await hall.questions() == [asked_by(path)]
 
 
 @pytest.mark.req("A1")

@@ -114,7 +114,7 @@ async def test_planning_for_what_is_not_wanted_any_more_is_cancelled(tmp_path: P
 
     def slow(rooms: Rooms) -> Rooms:
         class Waiting(AlarmTurns):
-            async def plan(self, turn: Any) -> Any:
+            async def plan(self, turn: Any, rejected: int = 0) -> Any:
                 began.set()
                 try:
                     await asyncio.Event().wait()
@@ -130,7 +130,7 @@ async def test_planning_for_what_is_not_wanted_any_more_is_cancelled(tmp_path: P
             await hall.conductor.stop_turn(turn_id, "technician", "not now")
         else:
             await redirect_in(hall, (await hall.turn(turn_id))["lane"])
-        await asyncio.wait_for(cancelled.wait(), 5)
+        await asyncio.wait_for(cancelled.wait(), 20)
         await until_state(hall, turn_id, "abandoned" if way == "stop" else "idle")
         if way == "redirect":
             assert await hall.said(turn_id) == [SAID[LOAD]]
@@ -140,7 +140,7 @@ async def test_planning_for_what_is_not_wanted_any_more_is_cancelled(tmp_path: P
 async def planning_for_ever(hall: Hall, began: asyncio.Event) -> str:
     admission = (await hall.alarm_door.admit(hot(hall.bench))).admission
     assert admission is not None
-    await asyncio.wait_for(began.wait(), 5)
+    await asyncio.wait_for(began.wait(), 20)
     return str((await hall.look(admission)).turn_id)
 
 

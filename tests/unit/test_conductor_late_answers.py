@@ -88,8 +88,9 @@ async def test_a_second_answer_to_one_question_goes_to_no_other(hall: Hall, text
     taken = {await led_as(hall, first), await led_as(hall, second)}
     assert taken == {"alarm_raised", "nothing_pending"} and await hall.questions() == [MOTOR]
     assert len(await hall.bench.rows("SELECT * FROM work_order")) <= 1
-    third = await typed(hall, "yes")  # it comes when only one is open
-    assert await led_as(hall, third) == "alarm_raised" and await hall.questions() == []
+    third = await typed(hall, "yes")  # it comes when only one is open, and may be to the one that was asked later
+    assert await led_as(hall, third) == "which_one" and await hall.questions() == [MOTOR]
+    assert await led_as(hall, await typed(hall, "yes for motor three")) == "alarm_raised" and await hall.questions() == []
 
 
 @pytest.mark.req("R7")
@@ -149,7 +150,7 @@ async def test_a_write_is_not_carried_out_on_a_yes_of_before_a_power_cut(hall: H
     await hall.restart()
     hall.open()
     assert await led_as(hall, answer) == "asked_too_long_ago"
-    assert hall.bus.writes == [] and (await hall.turn(asked.turn_id))["state"] == "confirming"
+    assert hall.bus.writes == [] and (await hall.turn(asked.turn_id))["state"] == "abandoned"
 
 
 @pytest.mark.req("R2")

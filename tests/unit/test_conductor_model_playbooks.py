@@ -1,4 +1,5 @@
-"""A model runs a procedure that people wrote: its questions are theirs; what it changes is still done on a person's yes only."""
+"""A model runs a procedure that people wrote: its questions are theirs, and say that a model brought them; what it changes is
+still done on a person's yes only."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ access: operator
 async def test_a_model_runs_the_shipped_check_and_its_own_question_counts(tmp_path: Path, yes: bool) -> None:
     async with open_hall(tmp_path, model=ScriptedModel([RUN])) as hall:
         asked = await hall.say(ASKED)
-        assert await hall.questions() == ["Shall I create a work order for motor 3?"]
+        assert await hall.questions() == ["The language model proposes this: Shall I create a work order for motor 3?"]
         said = await hall.said(asked.turn_id)
         assert any("94" in each for each in said) and not any("cooled" in each for each in said)
         assert not await hall.bench.rows("SELECT * FROM action WHERE tool = 'create_work_order' AND state = 'done'")
@@ -62,7 +63,9 @@ async def test_what_it_changes_is_asked_for_whatever_the_rules_allow(tmp_path: P
     books = Playbooks.load(folder.parent, "c0ffee")
     async with open_hall(tmp_path / "hall", model=ScriptedModel([run]), rules=allow, playbooks=books) as hall:
         asked = await hall.say(ASKED)
-        assert (await hall.questions())[0].startswith("Set the fan speed of motor 3 to 70 percent.")
+        assert (await hall.questions())[0].startswith(
+            "The language model proposes this: Set the fan speed of motor 3 to 70 percent."
+        )
         assert hall.bus.writes == []
         await hall.say("yes, confirm")
         assert [(key, value) for key, value in hall.bus.writes] == [("motor_3.fan_speed", 70)]

@@ -72,6 +72,18 @@ async def test_a_plan_goes_on_with_what_was_found(tmp_path: Path) -> None:
         assert [request.turn_id for request in model.requests] == [admission.turn_id] * 2
 
 
+@pytest.mark.req("A1", "S2")
+async def test_a_model_that_thinks_for_longer_than_is_left_costs_no_turn(tmp_path: Path) -> None:
+    async with in_second_round(tmp_path) as (hall, model, asked):
+        for _ in range(4):
+            hall.bench.clock.advance(120)  # after one call 96 s are left
+            await hall.watch.look()
+        model.let_go.set()
+        ended = await hall.ended(asked)
+        assert ended.outcome is Outcome.DONE and await hall.said(ended.turn_id) == [SAID]
+        assert (await hall.turn(ended.turn_id))["lifespan_s"] > 70  # and none of it was spent
+
+
 @pytest.mark.req("A1", "R7")
 async def test_a_stop_while_it_thinks_ends_the_turn_and_its_asking(tmp_path: Path) -> None:
     async with in_second_round(tmp_path) as (hall, model, asked):

@@ -77,6 +77,6 @@ async def test_words_from_two_sides_at_once_make_one_entry(tmp_path: Path) -> No
         await asyncio.gather(*(availability.missed("x") for _ in range(10)))
         waiting = asyncio.create_task(availability.until_online())
         await asyncio.gather(*(availability.reached() for _ in range(10)))
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 20)
         assert [online for online, _ in said] == [False, True]
         assert await bench.kinds(OperationLane.P1) == ["link.lost", "link.back"]

@@ -20,6 +20,7 @@ from appliance.foundation.system_clock import SystemClock
 from appliance.settings_last_good import keep_sound, settings_for_service
 from appliance.store.database import Database
 from demo.interactive import elsewhere
+from demo.site import Site
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "config"
@@ -95,4 +96,12 @@ def test_several_faults_at_once_are_told_as_one(tmp_path: Path) -> None:
 
 
 def test_the_site_says_how_another_shell_reaches_it(tmp_path: Path) -> None:
-    assert elsewhere(tmp_path / "my data").endswith(f"export FLOORHAND_DATA='{tmp_path.resolve()}/my data'")
+    folder = tmp_path / "my site"
+    assert elsewhere(folder / "environment").endswith(f"\n  . '{tmp_path.resolve()}/my site/environment'")
+    folder.mkdir()
+    site = Site(folder)
+    site._keep_environment({"FLOORHAND_DATA": str(folder / "it's here"), "FLOORHAND_PLC_PORT": "5021"})
+    assert stat.S_IMODE(site.environment.stat().st_mode) == 0o600
+    line = elsewhere(site.environment).splitlines()[-1]
+    told = subprocess.run(["sh", "-c", f'{line}; echo "$FLOORHAND_DATA $FLOORHAND_PLC_PORT"'], capture_output=True, text=True)
+    assert told.stdout == f"{folder}/it's here 5021\n"

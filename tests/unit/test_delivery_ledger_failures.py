@@ -50,7 +50,7 @@ async def test_a_receipt_that_cannot_be_written_is_counted_and_named_until_it_is
     inbox = Filling()
     publisher = Publisher(ledger, bench.clock, inbox, waits=lambda: iter([0.0] * 99), failures=failures)
     with caplog.at_level(logging.INFO, logger="appliance.delivery.ledger_failures"):
-        async with running(publisher), asyncio.timeout(5):  # type: ignore[type-var]
+        async with running(publisher), asyncio.timeout(20):  # type: ignore[type-var]
             while await bench.rows("SELECT 1 FROM delivery WHERE status <> 'delivered'"):  # noqa: ASYNC110 - rows set no event
                 await asyncio.sleep(0.005)
     assert inbox.numbers == [0, 1], "what was sent is not sent again for want of a receipt"

@@ -81,7 +81,7 @@ class Desk:
         return await self.bench.rows("SELECT * FROM delivery ORDER BY seq")
 
     async def until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while not holds(await self.rows()):  # noqa: ASYNC110 - rows set no event
                 await asyncio.sleep(0.005)
 

@@ -71,7 +71,7 @@ class Voice:
         """Return when what waits was tried, in vain."""
         self.mouth.tried.clear()
         self.dispatcher.voice_ready()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await self.mouth.tried.wait()
         await self.until(lambda rows: all(row["status"] == "pending" for row in rows))
 
@@ -85,7 +85,7 @@ class Voice:
 
     async def until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> None:
         open_ones = "SELECT * FROM delivery WHERE channel = 'speech' AND status IN ('pending', 'attempting')"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while not holds(await self.bench.rows(open_ones)):  # noqa: ASYNC110 - rows set no event
                 await asyncio.sleep(0.005)
 

@@ -11,17 +11,7 @@ import pytest
 from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Action, ActionState, Step
 from appliance.contracts.principal import UNATTENDED
-from appliance.execution.guardrails import (
-    BLOCK_SAME_CALL,
-    HALT_SAME_TOOL,
-    LONGEST_CYCLE,
-    WARN_SAME_CALL,
-    WARN_SAME_TOOL,
-    WINDOW,
-    Finding,
-    Weight,
-    judge,
-)
+from appliance.execution.guardrails import Finding, Weight, judge
 from appliance.execution.runner import RunOutcome
 from tests.support.stopping import FINISHED, Yard, open_yard
 
@@ -43,9 +33,9 @@ def found(earlier: list[Action], tool: str = "look", unattended: bool = False, *
     ("failures", "weight"),
     [
         (1, None),
-        (WARN_SAME_CALL, Weight.WARN),
+        (2, Weight.WARN),
         (4, Weight.WARN),
-        (BLOCK_SAME_CALL, Weight.BLOCK),
+        (5, Weight.BLOCK),
         (7, Weight.BLOCK),
         (8, Weight.HALT),
     ],
@@ -56,9 +46,7 @@ def test_the_same_call_failing_is_warned_of_at_two_and_blocked_at_five(failures:
 
 
 @pytest.mark.req("T10")
-@pytest.mark.parametrize(
-    ("failures", "weight"), [(2, None), (WARN_SAME_TOOL, Weight.WARN), (7, Weight.WARN), (HALT_SAME_TOOL, Weight.HALT)]
-)
+@pytest.mark.parametrize(("failures", "weight"), [(2, None), (3, Weight.WARN), (7, Weight.WARN), (8, Weight.HALT)])
 def test_a_tool_failing_with_other_arguments_is_warned_of_at_three_and_halted_at_eight(
     failures: int, weight: Weight | None
 ) -> None:
@@ -86,14 +74,14 @@ def test_the_same_result_three_times_is_warned_of_and_another_result_is_not() ->
 def test_a_cycle_of_up_to_four_calls_is_seen_when_it_begins_a_third_time(length: int) -> None:
     once = [ran(f"look_{n}", {}, seen=str(n)) for n in range(length)]
     finding = found(once * 2, tool="look_0")
-    assert (finding is not None) is (length <= LONGEST_CYCLE)
+    assert (finding is not None) is (length <= 4)
     assert found([*once, *once[:-1], ran(f"look_{length - 1}", {}, seen="other")], tool="look_0") is None
     assert found(once, tool="look_0") is None
 
 
 @pytest.mark.req("T10")
 def test_only_the_last_sixty_four_steps_are_looked_at() -> None:
-    old, others = [ran("look", {"at": "x"}, FAILED)] * 9, [ran("other", {"n": n}) for n in range(WINDOW)]
+    old, others = [ran("look", {"at": "x"}, FAILED)] * 9, [ran("other", {"n": n}) for n in range(64)]
     assert found([*old, *others], at="x") is None
     assert found([*old, *others[:-2]], at="x") == Finding(Weight.WARN, "look has failed 2 times with the same arguments")
 
@@ -123,7 +111,7 @@ async def test_a_call_that_fails_again_and_again_carries_a_warning_and_then_is_n
     yard.looking(refuse)
     turn = await yard.turn(*looks(7), Step("b", "say", {"text": "Going on."}))
     assert await yard.runner.run(turn) == FINISHED
-    assert len(yard.look.calls) == BLOCK_SAME_CALL
+    assert len(yard.look.calls) == 5
     warnings = [(await yard.result(f"s{n}")).get("warning") for n in range(5)]
     assert warnings[:2] == [None, None] and warnings[2] == "look has failed 2 times with the same arguments"
     blocked = await yard.result("s6")
@@ -136,7 +124,7 @@ async def test_a_tool_that_always_fails_ends_the_turn_and_it_is_said_even_of_ste
     yard.looking(refuse)
     turn = await yard.turn(*looks(10, same=False), Step("b", "say", {"text": "Never."}))
     assert await yard.runner.run(turn) == RunOutcome("failed", "s8: halted: look has failed 8 times in a row")
-    assert len(yard.look.calls) == HALT_SAME_TOOL
+    assert len(yard.look.calls) == 8
     assert await yard.said() == ["I was getting nowhere, so I stopped."]
     assert yard.tickets.opened == [("s8", "look", "halted")], "people are told"
 

@@ -13,8 +13,9 @@ from appliance.contracts.approval import Decision, Rule, Verdict
 from appliance.contracts.errors import Corrupt, Refused, Unavailable, Uncertain
 from appliance.contracts.plan import Step
 from appliance.contracts.tool import SecurityContract, SlaContract, ToolCall
-from appliance.execution.tool_breaker import COOL_DOWN_S, TIMEOUTS_IN_A_ROW
+from appliance.execution.tool_breaker import COOL_DOWN_S, TIMEOUTS_IN_A_ROW, ToolBreaker
 from appliance.store import actions
+from tests.support.clock import ManualClock
 from tests.support.effect_file import Look, MarkArguments, MarkFile, lines
 from tests.support.stopping import AFTER, FINISHED, MARK, STOPPED, Yard, open_yard
 
@@ -293,6 +294,18 @@ async def test_a_tool_that_times_out_three_times_in_a_row_rests_and_the_others_g
     more = [Step("again", "gauge", {})]
     await yard.bench.database.transaction(lambda tx: actions.append_plan(tx, yard.bench.ids, "tr_1", more))
     assert await yard.runner.run(turn) == FINISHED
+
+
+@pytest.mark.field("FC-A02")
+def test_time_outs_are_counted_tool_by_tool_and_in_a_row() -> None:
+    breaker = ToolBreaker(ManualClock())
+    for tool in ("gauge", "gauge", "other", "other"):
+        breaker.timed_out(tool)
+    breaker.answered("other")
+    breaker.timed_out("other")
+    assert [breaker.why_not(tool) for tool in ("gauge", "other")] == ["", ""]
+    breaker.timed_out("gauge")
+    assert breaker.why_not("gauge") and not breaker.why_not("other")
 
 
 @pytest.mark.req("T5")

@@ -14,10 +14,10 @@ import pytest
 from appliance.contracts.errors import RecursiveCallPrevented, Refused
 from appliance.contracts.plan import Step
 from appliance.contracts.principal import PRINCIPAL, AccessLevel, Identification, Principal
-from appliance.contracts.tool import SecurityContract, SlaContract, ToolCall, ToolCaller, ToolResult
+from appliance.contracts.tool import SchemaContract, SecurityContract, SlaContract, ToolCall, ToolCaller, ToolResult
 from appliance.execution.calls import call_of
 from appliance.execution.toolbox.nested_calls import run_composed
-from tests.support.effect_file import Look
+from tests.support.effect_file import Look, MarkArguments
 from tests.support.gate import Gate, open_gate, principal, rules
 from tests.support.stopping import FINISHED, STOPPED, Yard, open_yard
 
@@ -98,7 +98,7 @@ async def test_what_is_not_declared_is_not_called(yard: Yard) -> None:
     yard.more.append(peek())
     told = await failure(yard, Composed("a", "look", dependencies=("peek",)))
     assert told == "s: refused: a does not declare look as a dependency"
-    assert yard.look.calls == []
+    assert yard.look.calls == [] and yard.approvals.refused_nested == ["look"]
 
 
 @pytest.mark.req("T4")
@@ -108,6 +108,7 @@ async def test_what_does_more_than_read_is_not_called(yard: Yard, name: str) -> 
         await failure(yard, Composed("a", name, level=2))
         == f"s: refused: {name} does more than read, so no other tool may call it"
     )
+    assert yard.approvals.refused_nested == [name]
 
 
 @pytest.mark.req("T4", "T3")
@@ -119,6 +120,19 @@ async def test_a_tool_above_the_askers_level_is_not_there_for_a_nested_call_eith
     (result,) = outer.results
     assert (result.error_code, result.error) == ("tool_validation", "there is no tool peek")
     assert inner.calls == []
+
+
+@pytest.mark.req("T4", "T3")
+async def test_an_unfit_nested_call_of_a_hidden_tool_is_on_record(yard: Yard) -> None:
+    outer, inner = Composed("a", "peek", level=2), peek(level=2)
+    schema = SchemaContract(MarkArguments, Look.contract.schema.result, required_fields=("line",))
+    telemetry = replace(inner.contract.telemetry, redact=())
+    inner.contract = replace(inner.contract, schema=schema, telemetry=telemetry)  # type: ignore[misc]
+    yard.more += [outer, inner]
+    guest = Principal("guest", Identification.VOICE, "guest", AccessLevel.PUBLIC)
+    await yard.runner.run(await yard.turn(Step("s", "a", {}), **{PRINCIPAL: guest.to_json()}))
+    (result,) = outer.results
+    assert (result.error, yard.approvals.refused_nested) == ("there is no tool peek", ["peek"])
 
 
 @pytest.mark.req("T4")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from appliance.contracts.plan import Step
 from appliance.contracts.principal import PRINCIPAL, AccessLevel, Identification, Principal
 from appliance.contracts.store import Transaction
 from appliance.contracts.tool import SecurityContract, ToolCall
-from appliance.execution.results import LONGEST_RESULT, LONGEST_TURN, PREVIEW
-from appliance.execution.spill import OLDEST_S, Spill
+from appliance.execution.spill import Spill
 from appliance.execution.tools.read_result import ReadResult
 from appliance.foundation.canonical import canonical_json
 from appliance.foundation.supervisor import Degraded
@@ -26,7 +24,7 @@ from tests.support.ledger import Bench, open_bench
 from tests.support.plans import open_turn
 from tests.support.stopping import FINISHED, MARK, Yard, open_yard
 
-LONG = "é" * 1_000 + "x" * LONGEST_RESULT + "the end"
+LONG = "é" * 1_000 + "x" * 100_000 + "the end"
 GONE = "refused: that result is not kept any more; ask for it again"
 
 
@@ -57,7 +55,7 @@ async def test_what_is_beyond_the_budget_is_in_a_file_and_can_be_read_to_its_end
     result = await yard.result("a")
     action = (await yard.bench.one("SELECT id FROM action"))["id"]
     assert result == {
-        "truncated": True, "length": len(whole), "preview": whole[:PREVIEW], "spilled": action, "effect_disposition": "none",
+        "truncated": True, "length": len(whole), "preview": whole[:1_500], "spilled": action, "effect_disposition": "none",
     }  # fmt: skip
     read, offset = "", 0
     reader = ReadResult(yard.spill)
@@ -101,6 +99,32 @@ async def test_the_file_is_on_disk_before_the_row_that_tells_of_it(yard: Yard) -
 
 
 @pytest.mark.req("T9")
+async def test_a_result_is_kept_whole_up_to_100_000_characters(yard: Yard) -> None:
+    frame = len(canonical_json({"seen": ""}))
+    for n, over in enumerate((0, 1)):
+        says(yard, "x" * (100_000 - frame + over))
+        turn = await open_turn(
+            yard.bench.database, yard.bench.clock, yard.bench.ids, [Step(f"s{n}", "look", {})], turn_id=f"tr_{n + 7}"
+        )
+        assert await yard.runner.run(turn) == FINISHED
+    rows = await yard.bench.rows("SELECT result FROM action ORDER BY id")
+    assert ["truncated" in json.loads(row["result"]) for row in rows] == [False, True]
+
+
+@pytest.mark.req("T9")
+async def test_a_turn_keeps_results_of_200_000_characters(yard: Yard) -> None:
+    said = iter([99_900, 99_900, 150, 99_900])
+
+    async def look() -> Mapping[str, Any]:
+        return {"seen": "x" * next(said)}
+
+    yard.looking(look)
+    steps = [Step(f"s{n}", "look", {"at": str(n)}, after=(f"s{n - 1}",) if n else ()) for n in range(4)]
+    assert await yard.runner.run(await yard.turn(*steps)) == FINISHED
+    assert [(await yard.result(f"s{n}")).get("truncated", False) for n in range(4)] == [False, False, False, True]
+
+
+@pytest.mark.req("T9")
 async def test_a_turn_has_a_budget_of_its_own(yard: Yard) -> None:
     says(yard, "x" * 90_000)
     steps = [Step(f"s{n}", "look", {"at": str(n)}, after=(f"s{n - 1}",) if n else ()) for n in range(4)]
@@ -108,7 +132,7 @@ async def test_a_turn_has_a_budget_of_its_own(yard: Yard) -> None:
     cut = [(await yard.result(f"s{n}")).get("truncated", False) for n in range(4)]
     assert cut == [False, False, True, True]
     kept = (await yard.bench.one("SELECT sum(length(result)) AS chars FROM action"))["chars"]
-    assert kept <= LONGEST_TURN
+    assert kept <= 200_000
     assert len(files(yard)) == 2
 
 
@@ -149,7 +173,7 @@ async def test_a_ledger_tool_spills_too_and_its_level_guards_what_it_said(yard: 
     guest = Principal("guest", Identification.VOICE, "guest", AccessLevel.INTERNAL)
     read = Step("b", "read_result", {"result": "{steps.a.spilled}"}, optional=True)
     assert await yard.runner.run(await yard.turn(Step("a", "listing", {}), read)) == FINISHED
-    assert (await yard.result("b"))["of"] > LONGEST_RESULT
+    assert (await yard.result("b"))["of"] > 100_000
     action = (await yard.result("a"))["spilled"]
     turn = await open_turn(
         yard.bench.database, yard.bench.clock, yard.bench.ids, [Step("b", "read_result", {"result": action})],
@@ -180,7 +204,7 @@ async def test_without_room_for_the_file_the_beginning_is_kept_all_the_same(yard
     (yard.path.parent / "spill").write_text("a file where the folder should be")
     assert await yard.runner.run(await yard.turn(Step("a", "look", {}))) == FINISHED
     result = await yard.result("a")
-    assert (result["truncated"], result["spilled"], len(result["preview"])) == (True, "", PREVIEW)
+    assert (result["truncated"], result["spilled"], len(result["preview"])) == (True, "", 1_500)
     assert result["why"].startswith("only its beginning could be kept: ")
 
 
@@ -191,7 +215,7 @@ CUT_SHORT = "I could keep only the beginning of a long result. Please have my di
 async def test_a_lost_rest_is_said_once_a_turn_and_the_part_is_degraded_until_it_works_again(yard: Yard) -> None:
     """Without that the turn is done, and looks as if all were there."""
     degraded, folder = Degraded(), yard.path.parent / "spill"
-    yard.spill = Spill(folder, yard.bench.clock, degraded=degraded)
+    yard.spill = Spill(folder, degraded=degraded)
     says(yard, "x" * 320_000)
     folder.write_text("a file where the folder should be")
     steps = [Step("a", "look", {"at": "a"}), Step("b", "look", {"at": "b"}, after=("a",))]
@@ -213,18 +237,67 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 @pytest.mark.req("T9")
-async def test_the_folder_is_bounded_and_swept(bench: Bench, tmp_path: Path) -> None:
+async def test_the_folder_is_bounded_and_the_oldest_steps_go_first_whatever_the_clock_was(bench: Bench, tmp_path: Path) -> None:
+    """No clock is asked: files that were written before it was set may carry a time of weeks ago, or of tomorrow."""
     folder = tmp_path / "spill"
-    spill = Spill(folder, bench.clock, most_bytes=450_000)
+    sizes = Spill(folder, most_bytes=450_000), Spill(tmp_path / "many", most_files=3)
+    steps = [Step(f"s{number}", "look", {}) for number in range(6)]
+    await open_turn(bench.database, bench.clock, bench.ids, steps)
+    names = [row["id"] for row in await bench.rows("SELECT id FROM action ORDER BY position")]
     now_s = bench.clock.utc().timestamp()
 
-    def keep(name: str, age_s: float) -> None:
-        call = ToolCall("look", {}, "tr_1", "se_1", name, "lane", "en", {})
-        spill._keep(name, call, Look.contract, "x" * 100_000)
-        os.utime(folder / f"{name}.json", (now_s - age_s, now_s - age_s))
+    def keep(spill: Spill, name: str, kept_in: Path, wrong_by_s: float) -> Callable[[Transaction], None]:
+        def work(tx: Transaction) -> None:
+            call = ToolCall("look", {}, "tr_1", "se_1", name, "lane", "en", {})
+            spill._keep(tx, name, call, Look.contract, "x" * 100_000)
+            os.utime(kept_in / f"{name}.json", (now_s + wrong_by_s, now_s + wrong_by_s))
 
-    keep("old", OLDEST_S + 60)
-    for number in range(6):
-        keep(f"n{number}", 60.0 - number)
-    assert sorted(path.stem for path in folder.iterdir()) == ["n2", "n3", "n4", "n5"]
-    shutil.rmtree(folder)
+        return work
+
+    await bench.database.transaction(keep(sizes[0], "of_no_step", folder, 0.0))
+    for number, name in enumerate(names):
+        await bench.database.transaction(keep(sizes[0], name, folder, -30 * 86_400.0 * number))
+        await bench.database.transaction(keep(sizes[1], name, tmp_path / "many", -30 * 86_400.0 * number))
+    assert sorted(path.stem for path in folder.iterdir()) == names[2:]
+    assert sorted(path.stem for path in (tmp_path / "many").iterdir()) == names[3:]
+
+
+SUM = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"  # SHA-256 of "{}"
+
+
+@pytest.mark.req("T9", "R8")
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"\0" * 4096,
+        b"\xff\xfe",
+        b"[]\n{}",
+        b"null\n{}",
+        b'{"session":"se_1"}\n{}',
+        f'{{"level":"zzz","session":"se_1","sha256":"{SUM}"}}\n{{}}'.encode(),
+        f'{{"level":7,"session":"se_1","sha256":"{SUM}"}}\n{{}}'.encode(),
+        b"[" * 100_000,
+        None,
+    ],
+    ids=["empty", "zeroed", "not_utf8", "list", "null", "no_sum", "no_such_level", "level_of_another_kind", "deep", "one_byte"],
+)
+async def test_a_damaged_file_is_a_result_that_is_gone_and_no_fault_of_the_program(yard: Yard, damaged: bytes | None) -> None:
+    degraded, bench = Degraded(), yard.bench
+    yard.spill = Spill(yard.path.parent / "spill", degraded=degraded)
+    yard.more[:] = [ReadResult(yard.spill)]
+    says(yard, LONG)
+    first = await yard.turn(Step("a", "look", {}))
+    assert await yard.runner.run(first) == FINISHED
+    action = (await yard.result("a"))["spilled"]
+    file = yard.path.parent / "spill" / f"{action}.json"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-9] + b"#" + whole[-8:] if damaged is None else damaged)
+    read = Step("b", "read_result", {"result": action})
+    later = await open_turn(bench.database, bench.clock, bench.ids, [read], turn_id="tr_2")
+    outcome = await yard.runner.run(replace(later, session_id=first.session_id))
+    assert outcome.failure == f"b: {GONE}"
+    assert degraded.reasons["spill"].startswith("a long result that was kept cannot be read any more: ac_")
+    file.write_bytes(whole)
+    once_more = await open_turn(bench.database, bench.clock, bench.ids, [read], turn_id="tr_3")
+    assert await yard.runner.run(replace(once_more, session_id=first.session_id)) == FINISHED, "whole it is read"

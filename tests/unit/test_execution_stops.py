@@ -90,7 +90,7 @@ async def test_a_tool_that_ignores_it_is_given_up_within_a_second_and_named(yard
     assert await yard.states() == {"write": "unknown", "done": "skipped"}
     assert ((await yard.effect())["status"], (await yard.result("write"))["error_code"]) == ("unknown", "stopped")
     assert await yard.said() == [STOPPED_UNKNOWN]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not any(r.getMessage() == "tool.ignores_stop" for r in caplog.records):  # noqa: ASYNC110 - a log sets no event
             await asyncio.sleep(0.01)
     assert lines(yard.path) == ["one"]

@@ -216,13 +216,17 @@ async def test_beside_a_running_service_the_database_is_not_touched(subject: Sub
     subject.database.write_bytes(b"not a database at all")
     ledger = await Database.open(subject.data_dir / "other.sqlite", ManualClock())
     core = StandInCore()
-    core.degraded = {"voice": "no microphone"}
+    core.degraded = {"voice": "no microphone", "tool:count": "the tool count is left out: no", "playbook:x": "it is left out"}
+    core.degraded["model:cloud"] = "it does not take the key (answered 401)"
     api = LocalApi(core, ledger, dict, path=subject.socket, language="en")
     running = asyncio.create_task(api.run())
     async with asyncio.timeout(10):
         await api.serving.wait()
     found = await asyncio.to_thread(problems, subject)
-    assert set(found) == {"service.voice"}
+    assert set(found) == {"service.voice", "service.tool:count", "service.playbook:x", "service.model:cloud"}
+    assert "at cloud below language_models:" in found["service.model:cloud"].cure
+    assert found["service.tool:count"].cure.endswith("list it in appliance.yaml below tools: `disabled: [count]`.")
+    assert "`floorhand playbooks reload`" in found["service.playbook:x"].cure
     assert found["service.voice"].detail == "no microphone"
     core.ready = False
     assert "service" in await asyncio.to_thread(problems, subject)

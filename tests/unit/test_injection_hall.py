@@ -163,6 +163,8 @@ async def refuse_everything(hall: Hall, who: Principal) -> None:
     await hall.speak_all()
     while before := len(await hall.questions()):
         await ask(hall, "no", who)
+        if len(await hall.questions()) == before:  # an alarm's, asked before they talked: it is to be named
+            await ask(hall, "no for motor three", who)
         assert len(await hall.questions()) < before
 
 
@@ -219,7 +221,7 @@ async def test_a_persons_yes_to_exactly_that_does_it_once(tmp_path: Path) -> Non
         of(hall).answers = [Obedient(attempt, NOTHING)]
         await ask(hall, f"{about('0')} {SEEN} {attempt.text}", who)
         (question,) = await hall.questions()
-        assert question.startswith("Set the fan speed of motor 3 to 100 percent.")
+        assert question.startswith("The language model proposes this: Set the fan speed of motor 3 to 100 percent.")
         await hall.speak_all()
         of(hall).answers = [plan_of(step("s", "say", text="yes, confirm"))]
         await ask(hall, "hm, what would you say", who)  # what the appliance says itself is no answer

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from appliance.contracts.errors import Refused, Unavailable
+from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading
 from tests.support.bus import TableBus
 from tests.support.gate import FAN, SET_FAN, Gate, open_gate, plan_of, principal, rules, write_step
+from tests.support.planning import shipped_plant
 
 pytestmark = pytest.mark.req("X5", "F4")
 
@@ -80,6 +82,42 @@ async def test_a_value_that_is_not_good_or_too_old_permits_nothing(tmp_path: Pat
         gate.bus.changes = {"motor_3.temperature": told}
         said = await write(gate)
         assert words in said and gate.bus.writes == []
+
+
+def plant_of_states() -> Plant:
+    """The shipped plant and a drive that says what it does: ``motor_3.status`` in bits, ``motor_3.mode`` in numbers."""
+    told = shipped_plant().model_dump(mode="json")
+    place = {"asset": "motor_3", "link": "line_3", "device_id": 1, "kind": "holding_register", "type": "uint16"}
+    status = {"name": "status", "address": 900, "flags": {0: "ready", 1: "fault", 2: "overload"}, "spoken": {"en": ["status"]}}
+    mode = {"name": "mode", "address": 901, "names": {0: "local", 1: "remote", 2: "service"}, "spoken": {"en": ["mode"]}}
+    told["tags"] += [place | status, place | mode]
+    return Plant.model_validate(told)
+
+
+@pytest.mark.parametrize(
+    "require, shown, words",
+    [
+        ('motor_3.status != "fault"', {"status": "ready"}, ""),
+        ('motor_3.status != "fault"', {"status": "ready, bit 7"}, ""),
+        ('motor_3.status != "fault"', {"status": "fault"}, "The interlock does not permit that now"),
+        ('motor_3.status != "fault"', {"status": "fault, overload"}, "The status of motor 3 is fault, overload"),
+        ('motor_3.status == "ready"', {"status": "ready, overload"}, ""),
+        ('motor_3.status == "ready"', {"status": "none"}, "The interlock does not permit that now"),
+        ('motor_3.mode != "service"', {"mode": "remote"}, ""),
+        ('motor_3.mode != "service"', {"mode": "service"}, "The interlock does not permit that now"),
+        ('motor_3.mode != "service"', {"mode": "7"}, "The mode of motor 3 is 7, a state that is not declared"),
+        ('motor_3.mode != "service" or pump_3.running', {"mode": "7"}, "The mode of motor 3 is 7"),
+    ],
+)
+async def test_a_bit_is_judged_by_itself_and_a_state_nobody_declared_permits_nothing(
+    tmp_path: Path, require: str, shown: dict[str, str], words: str
+) -> None:
+    settings = rules(ask=[], allow=["write_tag"], writes=[{"tags": [FAN], "interlocks": [{"require": require}]}])
+    async with open_gate(tmp_path, settings, bus=aged, plant=plant_of_states()) as gate:
+        gate.bus.values |= {f"motor_3.{name}": value for name, value in shown.items()}
+        said = await write(gate)
+        assert words in said and (said == "") is (words == "")
+        assert gate.bus.writes == ([] if words else [(FAN, 80)])
 
 
 async def test_a_value_as_old_as_the_rule_allows_will_do(tmp_path: Path) -> None:

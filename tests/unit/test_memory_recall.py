@@ -19,6 +19,7 @@ from appliance.memory.seed import Incident, seed_incidents
 from appliance.memory.sentence_encoder import SentenceEncoder
 from appliance.memory.vectors import Floats
 from tests.support.memory import NOW, SCOPE, WordEncoder, draft, open_memory
+from tests.support.waiting import HeldUp
 
 SHIPPED = Path(__file__).parents[2] / "config" / "incidents.yaml"
 ALARM = "Motor three over temperature 94 degC, fan speed low"
@@ -174,7 +175,11 @@ class TestTheReferenceStory:
     async def test_it_takes_less_than_its_budget(self, tmp_path: Path, encoder: SentenceEncoder) -> None:
         async with open_memory(tmp_path, encoder, clock=SystemClock()) as (memory, _):
             await given_cases(memory)
-            took = [(await ask(memory, ALARM, asset="motor_3", fault="over_temperature")).elapsed_ms for _ in range(15)]
+            took = []
+            for _ in range(15):
+                held_up = HeldUp()
+                answer = await ask(memory, ALARM, asset="motor_3", fault="over_temperature")
+                took.append(answer.elapsed_ms - held_up.so_far_s() * 1e3)
         assert sorted(took)[len(took) // 2] < 100
 
 

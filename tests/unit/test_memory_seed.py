@@ -59,8 +59,12 @@ def test_a_list_without_a_heading_and_plain_days_are_read(tmp_path: Path) -> Non
         ("- {id: a}", "incidents[0].asset"),
         ("- {id: a, asset: m, fault: f, occurred_utc: 2025-02-03, text: t, colour: red}", "incidents[0].colour"),
         ("- {id: a, asset: m, fault: f, occurred_utc: never, text: t}", "incidents[0].occurred_utc"),
-        ("{", "-"),
-        ("\x00", "-"),
+        ("- {id: a, asset: m, fault: f, occurred_utc: 2026-02-30, text: t}", "incidents[0].occurred_utc"),
+        ("- {id: a, id: b}", "line 1"),
+        ("{", "line 2"),
+        ("\x00", "(file)"),
+        ("- 2025-13-32", "incidents[0]"),
+        ("[" * 5000, "line 1"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, content: str, key: str) -> None:

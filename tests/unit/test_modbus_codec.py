@@ -327,7 +327,7 @@ def test_what_a_name_shows_can_be_written_back(names: dict[int, str], data: Any,
         assert encode(t, shown) == encode(t, number) == (number,)
 
 
-@pytest.mark.parametrize("name", ["door, open", "None"])
+@pytest.mark.parametrize("name", ["door, open", "None", "bit 5", " "])
 def test_a_flag_has_no_name_that_could_be_mistaken(name: str) -> None:
     with pytest.raises(ValueError, match="the name of a flag"):
         tag(DataType.UINT16, flags={0: name})

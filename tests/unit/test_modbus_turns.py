@@ -155,7 +155,7 @@ async def _cancelled_together(waiters: list[tuple[int, bool]], is_holder_cancell
         if is_cancelled:
             line.tasks[unit, number].cancel()
     answered.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         ends = await asyncio.gather(*line.tasks.values(), return_exceptions=True)
         assert {type(end) for end in ends if end is not None} <= {asyncio.CancelledError}
         for number, (unit, is_cancelled) in enumerate(waiters):

@@ -51,14 +51,14 @@ async def test_it_is_said_once_and_so_is_its_end(tmp_path: Path, language: str, 
                 with pytest.raises(ModelsAway):
                     await chain.complete(ASK)
                 bench.clock.advance(40)
-            await asyncio.wait_for(told.get(), 5)
+            await asyncio.wait_for(told.get(), 20)
             assert await said(bench) == [lost]
             assert degraded.reasons == {"models": "m: the account has no money or quota left (answered 402)"}
             bench.clock.advance(4000)
             peer.plays = [says("yes")]
             for _ in range(3):
                 await chain.complete(ASK)
-            await asyncio.wait_for(told.get(), 5)
+            await asyncio.wait_for(told.get(), 20)
             assert await said(bench) == [lost, back]
             await chain.close()
         running.cancel()

@@ -92,6 +92,16 @@ async def test_waits_double_from_two_seconds_with_jitter_up_to_a_minute() -> Non
         assert at.told == []
 
 
+async def test_no_wait_is_longer_than_a_minute_however_often_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivers.models.chain.TRIES", 9)
+    async with site([*[BUSY] * 8, says("yes")], within_s=900) as at:
+        assert (await at.chain.complete(ASK)).text == "yes"
+        assert all(
+            0.8 * least <= told <= min(1.2 * least, 60)
+            for least, told in zip((2, 4, 8, 16, 32, 60, 60, 60), at.waits, strict=True)
+        )
+
+
 @pytest.mark.parametrize(
     ("told", "least_s", "most_s"),
     [
@@ -218,15 +228,18 @@ async def test_while_all_are_away_that_is_told_once_and_so_is_the_end_of_it() ->
         assert await at.away() == {"m0": "overloaded", "m1": "bad_key"}
         assert at.chain.is_away
         words = "models: m0: it has too much to do (answered 503); m1: it does not take the key (answered 401)"
-        assert at.told == [words, "away {'m0': 'overloaded', 'm1': 'bad_key'}"]
+        key = "model:m1: it does not take the key (answered 401)"  # what a person has to mend is named by itself
+        assert at.told == [key, words, "away {'m0': 'overloaded', 'm1': 'bad_key'}"]
+        assert at.chain.is_known_away
         for _ in range(4):
             at.clock.advance(50)
             assert await at.away() == {"m0": "overloaded", "m1": "bad_key"}
-        assert len(at.told) == 2
+        assert len(at.told) == 3
         at.clock.advance(4000)
+        assert at.chain.is_away and not at.chain.is_known_away  # the first may be well by now
         at.peers[1].plays = [says("back")]
         assert (await at.chain.complete(ASK)).text == "back"
-        assert at.told[2:] == ["models: whole", "back"]
+        assert at.told[3:] == ["model:m1: whole", "models: whole", "back"]
         assert not at.chain.is_away
 
 
@@ -326,7 +339,7 @@ async def test_every_try_is_accounted_also_the_cancelled_one() -> None:
         }
         assert [call.usage.cost for call in at.calls] == [None] * 3  # not known, which is not nothing
         assert at.calls[1].usage.tokens_in == 100
-        await until(at.peers[0].closed_by_client.is_set, "the connection is closed", within_s=1.0)
+        await until(at.peers[0].closed_by_client.is_set, "the connection is closed")
 
 
 @pytest.mark.req("A4")

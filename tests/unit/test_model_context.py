@@ -15,10 +15,12 @@ from appliance.contracts.memory import MemoryDraft, Tier
 from appliance.contracts.principal import AccessLevel
 from appliance.contracts.tool import SchemaContract
 from appliance.planning.model.compaction import Block, fit
-from appliance.planning.model.frozen import FrozenKnowledge
+from appliance.planning.model.frozen import FrozenKnowledge, Knowledge
+from appliance.planning.model.prefix import Prefixes
 from appliance.planning.playbooks.playbooks import Playbooks
-from tests.support.planning import CONFIG, large_plant
-from tests.support.scripted_model import PlanningRoom, open_planning, plan_of, step
+from appliance.planning.tongue import Tongue
+from tests.support.planning import CONFIG, large_plant, shipped_phrasebook, shipped_plant
+from tests.support.scripted_model import PlanningRoom, open_planning, plan_of, shipped_contracts, step
 
 SAY = plan_of(step("a", "say", text="I do not know."))
 LONG = "the fan filter was cleaned and the bearing greased; " * 40
@@ -58,7 +60,7 @@ async def test_everything_fits_4096_tokens_with_500_tags_and_a_long_history(tmp_
         assert f'"{said}"' in text
         assert "machine_7.signal_1:" in text and "machine_31.signal_1:" not in text  # of 500 tags those it is about
         assert f"turn 39 {said}" in text and "turn 0 " not in text  # the newest of what there was
-        assert re.search(r"\(\d+ earlier left out\)", text)
+        assert re.search(r"\(\d+ or more earlier left out\)", text)
         tiers = {tier.name: tier for tier in (await room.contexts.of(asked, room.model)).tiers}
         assert tiers["volatile"].left_out > 10
         assert all(tier.tokens > 0 for tier in tiers.values())
@@ -258,3 +260,28 @@ def _edited(folder: Path, description: str = "A machine is much too hot") -> Pla
         text = source.read_text("utf-8").replace("A machine runs too hot", description)
         (target / source.parent.name / source.name).write_text(text, "utf-8")
     return Playbooks.load(target, "beefed")
+
+
+class Scale:
+    """Counts so many tokens a character."""
+
+    context_tokens = 100_000
+
+    def __init__(self, each: float) -> None:
+        self.each = each
+
+    def count_tokens(self, text: str) -> int:
+        return int(len(text) * self.each)
+
+
+@pytest.mark.req("A3")
+def test_the_prefix_stays_the_same_while_a_server_corrects_the_count() -> None:
+    plant, reading = shipped_plant(), list(shipped_contracts().values())[:6]
+    tongue, known = Tongue(shipped_phrasebook().phrases("en"), plant), Knowledge("c0ffee", (), ())
+    whole = Prefixes(plant).of(reading, tongue, known, 100_000, Scale(1.0)).stable
+    room = int(whole.tokens / 0.55) + 10
+    prefixes = Prefixes(plant)
+    first = prefixes.of(reading, tongue, known, room, Scale(1.0))
+    assert first.stable.text == whole.text
+    assert Prefixes(plant).of(reading, tongue, known, room, Scale(1.3)).stable.text != whole.text, "counted anew it would be cut"
+    assert prefixes.of(reading, tongue, known, room, Scale(1.3)) == first

@@ -163,6 +163,9 @@ NAMES_NOTHING = {
     "a step as a whole": ("{steps.a}", "read_tags gives values, value"),
     "a field it has not": ("{steps.a.nonsense}", "read_tags gives values, value"),
     "a field of a field it has not": ("{steps.a.value.nonsense}", "read_tags gives values, value"),
+    "a tag it does not read": ("{steps.a.values.pump_3.flow}", "a reads motor_3.temperature; write {steps.a.values.KEY}"),
+    "a machine": ("{steps.a.values.motor_3}", "a reads motor_3.temperature; write {steps.a.values.KEY}"),
+    "a field of a tag it has not": ("{steps.a.values.motor_3.temperature.nonsense}", "read_tags gives values, value"),
     "what is no field": ("{steps.a.__class__}", "read_tags gives values, value"),
 }
 
@@ -174,6 +177,17 @@ async def test_a_result_there_will_not_be_is_told_to_the_model_and_never_spoken(
         plan = await planned(room)
         assert why in room.model.requests[1].messages[-1].content
     assert plan.steps[1].arguments["text"] == "It is {steps.m1_a.value}."
+
+
+@pytest.mark.req("A1")
+async def test_of_several_tags_there_is_no_single_value_to_tell(tmp_path: Path) -> None:
+    several = step("a", "read_tags", keys=["motor_3.temperature", "motor_3.load"])
+    texts = ["It is {steps.a.value}.", "It is {steps.a.values.motor_3.load}."]
+    answers = [plan_of(several, step("b", "say", text=text)) for text in texts]
+    async with open_planning(tmp_path, answers) as room:
+        plan = await planned(room)
+        assert "several tags were read; write {steps.a.values.KEY}" in room.model.requests[1].messages[-1].content
+    assert plan.steps[1].arguments["text"] == "It is {steps.m1_a.values.motor_3.load}."
 
 
 @pytest.mark.req("A1")

@@ -152,3 +152,19 @@ async def test_a_start_on_a_disk_that_is_full_gets_through_and_says_so(tmp_path:
             await now.ledger.keep_house()
             assert now.ledger.refuses_talk() == ""
             assert "ledger" not in now.degraded.reasons
+
+
+@pytest.mark.req("T3")
+async def test_a_learned_playbook_with_a_fault_is_named_and_costs_neither_the_others_nor_the_reports(tmp_path: Path) -> None:
+    async with opened(tmp_path) as now:
+        names = now.playbooks.names
+    learned = tmp_path / "procedures" / "playbooks" / "learned"
+    shutil.copytree(SHIPPED / "playbooks" / "check-motor", learned)
+    head = (learned / "SKILL.md").read_text("utf-8")
+    changed = head.replace("name: check-motor", "name: learned").replace("access: operator", "access: internal")
+    changed = changed.replace("[motor check]", "[learned look]").replace("[电机检查]", "[学来的]")
+    (learned / "SKILL.md").write_text(changed, "utf-8")
+    async with opened(tmp_path) as now:
+        assert now.playbooks.names == names
+        assert "calls create_work_order, which needs operator" in now.degraded.reasons["playbook:learned"]
+        assert "procedures" not in now.degraded.reasons

@@ -169,13 +169,20 @@ async def test_a_write_beyond_the_limits_is_refused_before_anybody_is_asked(fold
 
 @pytest.mark.req("T3")
 async def test_a_playbook_above_the_level_is_neither_understood_nor_found_nor_listed(folder: Path) -> None:
+    shutil.copytree(folder / "cool-down", folder / "look")
+    head = HEAD.replace("cool-down", "look").replace("access: operator", "access: internal").replace("cool down", "look over")
+    head = head.replace("降温", "瞧").replace(" down for {minutes}", "").replace("cool [the]", "look at [the]")
+    head = head.replace("{minutes}", "")
+    (folder / "look" / "SKILL.md").write_text(head, "utf-8")
+    steps = "parameters: {asset: {kind: asset}}\nsteps: [{id: state, tool: read_tags}]\n"
+    (folder / "look" / "steps.yaml").write_text(steps, "utf-8")
     book, playbooks = book_of(folder)
     public, internal = (replace(OPERATOR, level=level) for level in (AccessLevel.PUBLIC, AccessLevel.INTERNAL))
     for said in ("cool motor 3 down for half an hour", "run the procedure cool down", "read me the procedure cool down"):
         assert (await plan_of(book, playbooks, said, principal=internal)).intent == "not_understood"
-    assert (await plan_of(book, playbooks, "check motor three", principal=internal)).intent == "run_playbook"
+    assert (await plan_of(book, playbooks, "look at motor three", principal=internal)).intent == "run_playbook"
     procedures = ProcedureBook(playbooks, book, shipped_plant())
-    assert [p.name for p in procedures.listed("en", internal.level)] == ["check-motor"]
+    assert [p.name for p in procedures.listed("en", internal.level)] == ["look"]
     assert procedures.listed("en", public.level) == ()
     with pytest.raises(Refused) as hidden:
         procedures.find("cool-down", "en", internal.level)
@@ -257,6 +264,8 @@ FAULTS: list[tuple[str, Change, str, str]] = [
     ("told nowhere", ("steps.yaml", "      topic: maintenance\n", ""), "steps.6.notify.arguments",
      "give either webhook or topic"),
     ("value that is none", ("steps.yaml", "value: 80", 'value: "80 percent"'), "steps.2 (fan)", "Write a number, or a parameter"),
+    ("a number to YAML 1.2 alone", ("steps.yaml", "value: 80", "value: 1e5"), "steps.2 (fan)", "Write 100000"),
+    ("a name that YAML takes for false", ("SKILL.md", "zh: [降温]", "zh: [no]"), "triggers.names.zh.0", "Put it in quotes"),
     ("value of no parameter", ("steps.yaml", "value: 80", 'value: "{minute}"'), "steps.2 (fan)", "Did you mean 'minutes'?"),
     ("not the last", ("steps.yaml", "  - id: wanted", "  - id: early\n    tool: run_playbook\n    arguments:"
       ' {playbook: check-motor, parameters: {asset: "{asset}"}}\n  - id: wanted'), "steps.5 (early)", "Put it behind all others"),

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from appliance.contracts.errors import ConfigError, Refused
+from appliance.contracts.errors import Refused
 from appliance.contracts.plan import Intent, Plan
 from appliance.contracts.planning import Asked
 from appliance.contracts.principal import AccessLevel, Identification, Principal
@@ -24,27 +22,28 @@ from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.memory.sentence_encoder import SentenceEncoder
 from appliance.planning.examples import ExamplePlanner, Router
 from appliance.planning.name_masks import NameMasks
-from appliance.planning.phrase_file import load_phrase_file
+from appliance.planning.phrase_file import shown
 from appliance.planning.plan_check import check
 from appliance.planning.planner import Planner
 from appliance.planning.planners import NotUnderstood, PhrasePlanner, Planners
 from appliance.store.step_names import step_digest
 from tests.support.bus import TableBus
 from tests.support.ledger import open_bench
-from tests.support.paraphrases import (
-    CHINESE,
-    CHINESE_FRESH,
+from tests.support.misleading import (
+    CHINESE_MIGHT,
+    CHINESE_MIGHT_FRESH,
     CHINESE_NOT_NOW,
     CHINESE_NOT_NOW_FRESH,
-    ENGLISH,
-    ENGLISH_FRESH,
+    ENGLISH_MIGHT,
+    ENGLISH_MIGHT_FRESH,
     ENGLISH_NOT_NOW,
     ENGLISH_NOT_NOW_FRESH,
-    Said,
 )
-from tests.support.planning import PHRASES, shipped_phrasebook, shipped_plant, shipped_playbooks
+from tests.support.paraphrases import CHINESE, CHINESE_FRESH, ENGLISH, ENGLISH_FRESH, Said
+from tests.support.planning import shipped_phrasebook, shipped_plant, shipped_playbooks
 from tests.support.plans import phrasing
 from tests.support.tool_contracts import CONTRACTS
+from tests.support.waiting import within
 
 OPERATOR = Principal("ann", Identification.SOCKET, "operator", AccessLevel.OPERATOR)
 NAMES = {
@@ -134,8 +133,25 @@ async def measured(encoder: SentenceEncoder, language: str, table: Sequence[Said
         ("zh", CHINESE_NOT_NOW, 0.9, 0, 0),
         ("en", ENGLISH_NOT_NOW_FRESH, 0.85, 0, 2),
         ("zh", CHINESE_NOT_NOW_FRESH, 0.85, 0, 2),
+        ("en", ENGLISH_MIGHT, 0.6, 0, 1),
+        ("zh", CHINESE_MIGHT, 0.75, 0, 1),
+        ("en", ENGLISH_MIGHT_FRESH, 0.6, 0, 2),
+        ("zh", CHINESE_MIGHT_FRESH, 0.75, 0, 2),
     ],
-    ids=["en", "zh", "en fresh", "zh fresh", "en not now", "zh not now", "en not now fresh", "zh not now fresh"],
+    ids=[
+        "en",
+        "zh",
+        "en fresh",
+        "zh fresh",
+        "en not now",
+        "zh not now",
+        "en not now fresh",
+        "zh not now fresh",
+        "en might",
+        "zh might",
+        "en might fresh",
+        "zh might fresh",
+    ],
 )
 async def test_held_out_wording_is_taken_for_what_it_means_and_chatter_for_nothing(
     encoder: SentenceEncoder, language: str, table: Sequence[Said], least_right: float, most_wrong: int, most_taken: int
@@ -164,6 +180,12 @@ async def test_held_out_wording_is_taken_for_what_it_means_and_chatter_for_nothi
         ("zh", "不要把3号电机的风扇转速设为80"),
         ("zh", "不要确认报警"),
         ("zh", "昨天3号电机的温度是多少"),
+        ("en", "can motor three take a fan speed of 100 percent"),
+        ("en", "at what temperature does motor three switch off"),
+        ("en", "no one is to raise the fan speed of motor three to 80 percent"),
+        ("zh", "三号电机可以热到多少度"),
+        ("zh", "压力一恢复就把三号电机的风扇转速提高到百分之六十"),
+        ("zh", "解释一下三号电机的振动"),
     ],
 )
 async def test_a_not_a_yesterday_or_a_who_reaches_no_example(planners: Planners, language: str, said: str) -> None:
@@ -172,12 +194,12 @@ async def test_a_not_a_yesterday_or_a_who_reaches_no_example(planners: Planners,
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_no_shipped_example_has_a_word_that_its_intent_never_has(language: str) -> None:
-    examples = shipped_phrasebook().phrases(language).file.examples
-    router = Router(shipped_phrasebook().phrases(language))
+    phrases = shipped_phrasebook().phrases(language)
+    examples, router = phrases.file.examples, Router(phrases)
     assert examples.never
     assert examples.never_an_order
     for intent, labelled in examples.intents.items():
-        barred = [said for label in labelled for said in label.say if router.is_barred(intent, said)]
+        barred = [said for label in labelled for said in label.say if router.is_barred(intent, shown(said, phrases.file))]
         assert intent == "not_understood" or barred == []
 
 
@@ -261,7 +283,7 @@ async def test_what_is_meant_and_will_not_be_done_is_refused_with_its_reason(pla
 @pytest.mark.req("T3")
 async def test_an_example_of_a_playbook_above_the_level_is_an_utterance_nobody_understands(planners: Planners) -> None:
     public = replace(OPERATOR, level=AccessLevel.PUBLIC)
-    assert (await plan_of(planners, "tell me about the condition of motor 3")).source == "example:run_playbook"
+    assert (await plan_of(planners, "tell me about the condition of motor 3")).source == "playbook:check-motor@c0ffee"
     assert (await plan_of(planners, "tell me about the condition of motor 3", principal=public)).intent == "not_understood"
 
 
@@ -318,9 +340,8 @@ async def test_nothing_is_said_before_the_examples_were_embedded_and_they_are_em
     before = counting.texts
     assert await examples.plan(asked) is not None
     assert counting.texts - before <= 2
-    began = time.perf_counter()
-    await examples.plan(asked)
-    assert time.perf_counter() - began < 0.5  # 5 ms on a quiet machine
+    with within(0.5):  # 5 ms on a quiet machine
+        await examples.plan(asked)
 
 
 async def test_a_plan_that_goes_on_is_no_matter_of_phrases_or_examples(planners: Planners) -> None:
@@ -341,28 +362,3 @@ def test_names_are_masked_the_longest_first_and_a_value_may_be_a_word() -> None:
     assert dict(with_tag.named) == {"asset": "motor 3", "tag": "fan speed", "amount": "95 percent"}
     (two,) = masks.readings("is motor 3 hotter than pump 3")
     assert "pump 3" not in two.named.values()
-
-
-# the file --------------------------------------------------------------------------------------------------------------
-@pytest.mark.field("FC-O03")
-@pytest.mark.parametrize(
-    ("change", "key", "cure"),
-    [
-        ({"intents": {"read_tags": [{"means": "x", "say": ["y"]}]}}, "examples.intents.read_tags", "Did you mean 'read_tag'?"),
-        ({"intents": {"help": [{"means": "help", "say": ["{aset}"]}]}}, "examples.intents.help.0.say.0", "Did you mean 'asset'?"),
-        ({"intents": {"help": [{"means": "help", "say": ["help {asset}"]}]}}, "examples.intents.help.0.say.0", "Name the same"),
-        ({"intents": {"help": [{"say": ["y"]}]}}, "examples.intents.help.0.means", "Write what it means."),
-        ({"stand_ins": {"machine": "it"}}, "examples.stand_ins.machine", "Valid: alarm, amount, asset, tag."),
-        ({"intents": {"help": [{"means": "help", "says": ["y"]}]}}, "examples.intents.help.0", "says"),
-    ],
-    ids=["unknown intent", "unknown name", "other names", "no meaning", "unknown stand-in", "unknown key"],
-)
-def test_a_fault_of_an_example_names_file_key_and_cure(tmp_path: Path, change: dict[str, object], key: str, cure: str) -> None:
-    content = yaml.safe_load((PHRASES / "en.yaml").read_text("utf-8"))
-    path = tmp_path / "en.yaml"
-    path.write_text(yaml.safe_dump(content | {"examples": change}), "utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load_phrase_file(path)
-    assert caught.value.file == str(path)
-    assert key in str(caught.value)
-    assert cure in str(caught.value)

@@ -78,7 +78,15 @@ def test_all_faults_of_a_file_are_named_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "key"), [("language: [", "line 1"), ("- a", "(file)"), ("language: en\nintents: {}", "intents")]
+    ("text", "key"),
+    [
+        ("language: [", "line 2"),
+        ("- a", "(file)"),
+        ("language: en\nintents: {}", "intents"),
+        ("language: 2025-13-32", "intents"),
+        ("[" * 5000, "line 1"),
+        ("language: en\nreplies: {stop: a, stop: b}", "line 2"),
+    ],
 )
 def test_a_broken_file_is_named(text: str, key: str, tmp_path: Path) -> None:
     (tmp_path / "en.yaml").write_text(text, "utf-8")

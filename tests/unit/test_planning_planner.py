@@ -157,11 +157,26 @@ def test_repeat_and_pending_say_what_was_said_and_asked(planner: Planner) -> Non
     assert told(plan_of(planner, "what are you waiting for")) == ['answer: say {"text": "I have not asked anything."}']
 
 
-@pytest.mark.parametrize("name", ["not_understood", "nothing_pending", "which_one", "needs_keyword", "help"])
+@pytest.mark.parametrize("name", ["not_understood", "nothing_pending", "asked_too_long_ago", "needs_keyword", "help"])
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_what_the_conductor_asks_for_is_one_sentence(planner: Planner, name: str, language: str) -> None:
     (step,) = planner.plan(Intent(name, language, "x"), {}).steps
     assert step.arguments == {"text": shipped_phrasebook().replies(language)[name]}
+
+
+@pytest.mark.req("V4")
+@pytest.mark.field("FC-R11")
+@pytest.mark.parametrize(
+    ("language", "asset", "ends"),
+    [
+        ("en", "", "I am waiting for an answer to this: Shall I {{x}}?"),
+        ("en", "motor_3", "Shall I {{x}}? Name the machine with your answer, for example: yes for motor 3."),
+        ("zh", "motor_3", "我在等待回答：Shall I {{x}}? 请在回答时说出设备名称，例如：是的，3号电机。"),
+    ],
+)
+def test_an_answer_to_nothing_asked_just_now_is_told_what_waits(planner: Planner, language: str, asset: str, ends: str) -> None:
+    (step,) = planner.plan(Intent("which_one", language, "yes", {"questions": "Shall I {x}?", "asset": asset}), {}).steps
+    assert step.arguments["text"].endswith(ends)
 
 
 def test_every_intent_of_the_phrases_has_a_plan_and_an_unknown_one_is_malformed(planner: Planner) -> None:

@@ -108,3 +108,22 @@ async def test_an_alarm_is_told_whether_the_tool_is_there_or_not(tmp_path: Path)
         assert any("It is hot." in each for each in await hall.said(told.turn_id))
         rows = await hall.bench.rows("SELECT step_id, state FROM action WHERE turn_id = ? ORDER BY position", told.turn_id)
         assert [(row["step_id"], row["state"]) for row in rows] == [("announce", "done"), ("run", "failed")]
+
+
+@pytest.mark.req("T1", "T9")
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("tool: call, arguments: {name: hours_run, arguments: {}}", "That procedure needs the tool hours run, and I do not"),
+        ("tool: call, arguments: {name: read_vitals, arguments: {x: 1}}", "That procedure has a mistake in it"),
+    ],
+    ids=["missing", "wrong"],
+)
+async def test_a_call_that_cannot_be_made_is_told_in_words_and_recorded_in_full(tmp_path: Path, step: str, said: str) -> None:
+    kind = loaded(tmp_path / "kind", f"steps:\n  - {{id: run, {step}}}\n")
+    async with open_hall(tmp_path / "hall", playbooks=kind) as hall:
+        admission = await hall.say("run the procedure hours run")
+        assert admission.outcome is Outcome.REFUSED
+        (told,) = await hall.said(admission.turn_id)
+        assert said in told and "the plan is not one" not in told
+        assert "the plan is not one" in (await hall.turn(admission.turn_id))["failure"]

@@ -151,7 +151,7 @@ async def test_a_reason_outlives_the_tool_that_stands_in(bench: Bench) -> None:
 def test_what_is_wrong_with_a_plan_or_broke_is_bounded_and_not_english_in_chinese_words(bench_words: Words) -> None:
     long = Malformed("steps: " + "x" * 5_000 + "\u202e.")
     en, zh = bench_words.why_unplanned(long, "en"), bench_words.why_unplanned(Malformed(long.message), "zh")
-    assert en.startswith("I could not make a sound plan for that: steps: xxx") and len(en) < 260 and "\u202e" not in en
+    assert en == "I could not make a sound plan for that. Please put it another way."
     assert zh == "我没能为此制定出可行的计划，请换个说法。"
     assert bench_words.why(Unavailable("the storage does not answer"), "zh") == "程序内部出错，请派人查看日志。"
     assert bench_words.why(Unavailable("the storage does not answer"), "en") == "The storage does not answer."

@@ -177,7 +177,7 @@ async def test_the_keeper_renews_by_itself(bench: Bench) -> None:
     keeper = LeaseKeeper(bench.database, bench.clock, bench.ids, bench.epoch, every_s=0.01)
     keeping = asyncio.create_task(keeper.run())
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             renewed = "SELECT 1 FROM lease WHERE renewed_mono_ns = ?"
             while not await bench.rows(renewed, bench.clock.mono_ns):  # noqa: ASYNC110 - it is looked at in the ledger
                 await asyncio.sleep(0)

@@ -157,9 +157,11 @@ def test_strange_files_are_faults_not_crashes(folder: Path) -> None:
     (folder / "plant.yaml").unlink()
     found = faults(folder)
     assert [fault.partition(":")[0] for fault in found] == ["appliance.yaml", "policies.yaml", "plant.yaml"]
-    (folder / "appliance.yaml").write_text("a: &a [*a]\norigin: !tag x\norigin: y\n? [1]\n: 2\n", encoding="utf-8")
+    (folder / "appliance.yaml").write_text("origin: !tag x\norigin: y\n? [1]\n: 2\n", encoding="utf-8")
     found = faults(folder)
     assert any("origin: is given twice" in fault for fault in found)
+    (folder / "appliance.yaml").write_text("origin: o\na: &a [*a]\n", encoding="utf-8")
+    assert faults(folder)[0].startswith("appliance.yaml:2: (file): an anchor contains itself")
 
 
 @pytest.mark.req("X4")

@@ -70,6 +70,32 @@ def test_a_write_within_the_limits_is_sound(folder: Path) -> None:
     check_settings(folder, {})
 
 
+# conditions of playbooks ---------------------------------------------------------------------------------------------
+STATUS = """  - {name: status, asset: motor_3, link: line_3, device_id: 1, kind: holding_register, address: 900, type: uint16,
+     flags: {0: ready, 1: fault}, spoken: {en: [status], zh: [状态]}}
+"""
+READ = "  - {id: read, tool: read_tags, arguments: {tags: all}}\n"
+
+
+@pytest.mark.parametrize(
+    ("when", "told"),
+    [
+        ("now.status != 'falt'", "status is never 'falt'. Did you mean 'fault'?"),
+        ("read.values.motor_3.status != 'falt'", "values.motor_3.status is never 'falt'. Did you mean 'fault'?"),
+        ("now.statsu != 'fault'", "no machine it is for has a tag 'statsu'. Did you mean 'status'?"),
+        ("now.status != 'fault' and now.status.value == 'ready' and now.temperature > 80", ""),
+    ],
+)
+def test_a_condition_on_what_no_machine_shows_is_named(folder: Path, when: str, told: str) -> None:
+    head, _, rest = (folder / "plant.yaml").read_text("utf-8").partition("\ntags:\n")
+    (folder / "plant.yaml").write_text(f"{head}\ntags:\n{STATUS}{rest}", "utf-8")
+    add(folder, ASSET + "steps:\n" + READ + TELL.replace("tool: say", f'tool: say, when: "{when}"'))
+    if told:
+        assert f"steps.1 (told).when: {told}" in wrong(folder)
+    else:
+        check_settings(folder, {})
+
+
 # what can be said ------------------------------------------------------------------------------------------------------
 def test_a_number_that_nobody_can_say_is_named(folder: Path) -> None:
     add(folder, MINUTES + "steps:\n" + TELL)
@@ -157,3 +183,14 @@ def test_a_tool_that_ships_cannot_be_disabled_and_one_that_nobody_brings_is_a_wa
     found = wrong(folder)
     assert "tools.disabled[0]: write_tag ships, and only tools of other packages can be left out. Refuse its calls in" in found
     assert {"write_tag", "say", "ask"} <= shipped_tool_names()
+
+
+# reasons ---------------------------------------------------------------------------------------------------------------
+def test_a_reason_that_is_missing_in_a_language_is_a_warning(folder: Path) -> None:
+    path = folder / "policies.yaml"
+    rule = "writes: [{tags: [motor_3.fan_speed], interlocks: [{require: motor_3.temperature < 90, why: {en: Too hot.}}]}]"
+    path.write_text(path.read_text("utf-8").replace("\nwrites: []", f"\n{rule}"), "utf-8")
+    (warning,) = warnings_of(check_settings(folder, {}))
+    assert warning.startswith("policies.yaml: writes[0].interlocks[0].why: is missing in zh; ")
+    path.write_text(path.read_text("utf-8").replace("why: {en: Too hot.}", "why: {en: Too hot., zh: 过热。}"), "utf-8")
+    assert warnings_of(check_settings(folder, {})) == []

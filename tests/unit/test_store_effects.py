@@ -160,9 +160,9 @@ async def test_only_intents_of_dead_epochs_become_unknown(bench: Bench) -> None:
     living = rest[1]
     await intend(bench, living)
     found = await bench.database.transaction(lambda tx: effects.orphan(tx, bench.clock, newer.epoch))
-    assert [e.action_id for e in found] == [dead.id]
-    assert await bench.database.transaction(effects.unknown) == found
-    assert (found[0].status, found[0].was_unknown) == (EffectStatus.UNKNOWN, True)
+    assert found == [dead.id]
+    (unknown,) = await bench.database.transaction(effects.unknown)
+    assert (unknown.action_id, unknown.status, unknown.was_unknown) == (dead.id, EffectStatus.UNKNOWN, True)
     states = {a.id: a.state for a in await bench.database.transaction(lambda tx: actions.of_turn(tx, dead.turn_id))}
     assert states[dead.id] is ActionState.UNKNOWN
     assert await bench.database.transaction(lambda tx: effects.orphan(tx, bench.clock, newer.epoch)) == []

@@ -182,7 +182,7 @@ async def test_a_copy_does_nothing_again_that_it_had_under_way(tmp_path: Path, s
         await database.transaction(lambda tx: _look_whose(tx, clock, ORIGIN, machine, witnessed))
         recovered = await take_over(database, clock, ids, "core", os.getpid())
         assert (recovered.resumed, recovered.suspended) == ([], [])
-        assert [effect.action_id for effect in recovered.unknown_effects] == [begun]
+        assert recovered.unknown_effects == [begun]
         assert {row["id"]: row["state"] for row in await database.fetch("SELECT id, state FROM action")}[rest] == "skipped"
         (row,) = await database.fetch("SELECT state, failure FROM turn")
         assert (row["state"], row["failure"]) == ("failed", stopping.COPIED)

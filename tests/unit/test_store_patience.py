@@ -121,7 +121,7 @@ async def test_closing_does_not_wait_for_ever_for_a_foreign_writer(tmp_path: Pat
     with holding(database.path, "BEGIN IMMEDIATE"):
         task = asyncio.create_task(database.transaction(lambda tx: None))
         await until(lambda: database.waiting == 1, "handed in")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await database.close()
         with pytest.raises(Unavailable):
             await task

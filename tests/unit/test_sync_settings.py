@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pydantic import ValidationError
 
@@ -29,24 +31,29 @@ def test_https_or_this_machine(url: str) -> None:
 
 @pytest.mark.req("X6")
 @pytest.mark.parametrize(
-    "url",
+    ("url", "said"),
     [
-        "http://10.1.2.3:8470",
-        "http://localhost.example",
-        "http://127.0.0.1.example",
-        "https://169.254.169.254/latest",
-        "https://0.0.0.0",
-        "https://user:secret@coordinator.site",
-        "https://coordinator.site?token=1",
-        "https://coordinator.site:99999",
-        "ftp://coordinator.site",
-        "coordinator.site",
-        "https://",
+        ("http://10.1.2.3:8470", "only https leaves this machine; write https$"),
+        ("http://localhost.example", "only https"),
+        ("http://127.0.0.1.example", "only https"),
+        ("https://169.254.169.254/latest", "no address of a service; write the one it has on the site's network$"),
+        ("https://0.0.0.0", "no address of a service"),
+        ("https://user:secret@coordinator.site", "no user and no fragment; the token has its own key$"),
+        ("http://user:secret@coordinator.site", "only https"),
+        ("https://coordinator.site#secret", "no user and no fragment"),
+        ("https://coordinator.site?token=secret", "no query; end it before the"),
+        ("https://coordinator.site:99999", "cannot be read as an address; it looks like https://HOST"),
+        ("https://user:sec/ret@coordinator.site", "cannot be read as an address"),
+        ("ftp://user:secret@coordinator.site", "must look like https://HOST"),
+        ("coordinator.site", "must look like https://HOST"),
+        ("https://", "must look like https://HOST"),
     ],
 )
-def test_anything_else_is_refused(url: str) -> None:
-    with pytest.raises(ValidationError):
+def test_anything_else_is_refused_with_its_cure_and_not_quoted(url: str, said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
         SyncSettings(coordinator=url, **WHOLE)
+    why = caught.value.errors(include_input=False)[0]["msg"]
+    assert re.search(f"coordinator.*{said}", why, re.MULTILINE) and "sec" not in why
 
 
 def test_a_coordinator_needs_a_device_and_one_token() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -190,6 +191,26 @@ async def test_damage_costs_the_values_and_nothing_else(tmp_path: Path) -> None:
         assert [value for _, value in await again.points()] == [70.0]
         assert again.degraded.reasons == {}
     assert kept.path.with_name("history.sqlite.damaged").read_bytes().startswith(b"no database")
+
+
+@pytest.mark.parametrize("wrong", ["points = x'00'", "points = 7", "from_ms = NULL", "points = 'text'", "until_ms = 'x'"])
+async def test_a_row_that_a_damaged_page_changed_is_damage_and_no_fault(tmp_path: Path, wrong: str) -> None:
+    async with keeping(tmp_path) as kept:
+        kept.tell(61.0)
+        await kept.history.write()
+    with contextlib.closing(sqlite3.connect(kept.path, isolation_level=None)) as file:
+        columns = "seq INTEGER PRIMARY KEY, run, tag, from_ms, until_ms, points"
+        file.execute(f"CREATE TABLE damaged ({columns})")
+        file.execute("INSERT INTO damaged SELECT seq, run, tag, from_ms, until_ms, points FROM segment")
+        file.execute("DROP TABLE segment")
+        file.execute("ALTER TABLE damaged RENAME TO segment")
+        file.execute(f"UPDATE segment SET {wrong}")
+    async with keeping(tmp_path, kept.clock) as again:
+        assert await again.points() == []
+        again.tell(70.0)
+        await again.history.write()
+        assert [value for _, value in await again.points()] == [70.0]
+    assert kept.path.with_name("history.sqlite.damaged").exists()
 
 
 async def test_a_file_of_a_later_version_is_set_aside_too(tmp_path: Path) -> None:

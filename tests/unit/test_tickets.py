@@ -16,6 +16,7 @@ import pytest
 from appliance.contracts.errors import Unavailable
 from appliance.contracts.operation import OperationLane
 from appliance.contracts.plan import ActionState, Step
+from appliance.contracts.store import Transaction
 from appliance.contracts.tool import (
     AccessLevel,
     SchemaContract,
@@ -33,7 +34,7 @@ from appliance.execution.toolbox.toolbox import Toolbox
 from appliance.execution.tools.notify import Notify
 from appliance.execution.tools.say import Say
 from appliance.execution.tools.write_tag import WriteTag
-from appliance.store import deliveries, tickets
+from appliance.store import deliveries, effects, tickets
 from tests.support.group_robots import DingTalkRobot, WeComRobot
 from tests.support.ledger import open_bench
 from tests.support.plans import open_turn, phrasing
@@ -78,8 +79,10 @@ async def test_a_ticket_holds_tool_redacted_input_error_and_state_and_is_handed_
     assert (told["event"], told["change"], told["ticket"], told["turn"]) == ("ticket", "opened", row["id"], "tr_1")
     assert (told["tool"], told["input"], told["error"]) == ("notify", {"text": "redacted", "webhook": "shift"}, row["error"])
     assert (told["state_hash"], told["context"]) == (row["state_hash"], "floorhand turns show tr_1")
-    assert told["link"] == "https://hand-1.site.example/turns/tr_1"
-    assert told["text"] == ("notify: That cannot be done now. Line_3 does not answer.\nMore: floorhand turns show tr_1")
+    assert told["link"] == "https://hand-1.site.example/v1/turns/tr_1"
+    assert told["text"] == (
+        "notify: That cannot be done now. Line_3 does not answer.\nMore, on line-3: floorhand turns show tr_1"
+    )
     assert "ticket.opened" in await office.bench.kinds(OperationLane.P2)
     everything = json.dumps([await office.bench.rows(f"SELECT * FROM {t}") for t in ("ticket", "delivery", "operation")])
     assert "hunter2" not in everything
@@ -136,15 +139,15 @@ async def test_a_ticket_reaches_each_kind_of_webhook_and_the_receipt_is_kept(off
         bodies = server.bodies
     if kind == "generic":
         assert (bodies[0]["event"], bodies[0]["tool"], bodies[0]["link"]) == (
-            "ticket", "write_tag", "https://hand-1.site.example/turns/tr_1",
+            "ticket", "write_tag", "https://hand-1.site.example/v1/turns/tr_1",
         )  # fmt: skip
     else:
         (text,) = robot.texts
         ticket = (await office.bench.one("SELECT id FROM ticket"))["id"]
         assert text == (
             f"[line-3] Ticket {ticket}: somebody should look.\n"
-            "write_tag: That cannot be done now. Line_3 does not answer.\nMore: floorhand turns show tr_1\n"
-            "https://hand-1.site.example/turns/tr_1"
+            "write_tag: That cannot be done now. Line_3 does not answer.\nMore, on line-3: floorhand turns show tr_1\n"
+            "https://hand-1.site.example/v1/turns/tr_1"
         )
 
 
@@ -229,6 +232,41 @@ async def test_a_ticket_is_resolved_by_itself_once_the_same_call_has_worked_sinc
     rows = await office.bench.rows("SELECT closed_by, note FROM ticket WHERE status = 'auto_resolved'")
     assert rows == [{"closed_by": "floorhand", "note": "the same call has worked since"}]
     assert (await office.messages())[-1]["title"].endswith("it works again.")
+
+
+FILLED = {"key": "motor_3.fan_speed", "value": "{steps.read.value}"}
+
+
+@pytest.mark.req("T5")
+@pytest.mark.parametrize(("sent", "status"), [(80, "auto_resolved"), (30, "open"), (None, "open")])
+async def test_calls_are_the_same_when_what_was_filled_in_is(office: Office, sent: int | None, status: str) -> None:
+    turn, failed, call = await office.call(ActionState.FAILED, FILLED)
+    await office.escalate(turn, failed, call, WriteTag.contract, FAILED)
+    _, later, _ = await office.call(ActionState.DONE, FILLED)
+    made = [] if sent is None else [(failed, 80), (later, sent)]  # None: calls without effect, of which that is not recorded
+    bench = office.bench
+
+    def work(tx: Transaction) -> None:
+        for action, value in made:
+            arguments = {"key": "motor_3.fan_speed", "value": value}
+            effects.intend(
+                tx, bench.clock, action_id=action.id, turn_id=action.turn_id, tool=action.tool, arguments=arguments, epoch=1
+            )
+
+    await bench.database.transaction(work)
+    bench.clock.advance(3_600)
+    await office.watch().look()
+    assert await office.statuses() == [status]
+
+
+@pytest.mark.req("T5")
+async def test_a_filled_in_call_that_was_settled_as_done_resolves_its_own_ticket(office: Office) -> None:
+    turn, action, call = await office.call(ActionState.UNKNOWN, FILLED)
+    await office.escalate(turn, action, call, WriteTag.contract, FAILED)
+    await office.bench.database.transaction(lambda tx: tx.execute("UPDATE action SET state = 'done'"))
+    office.bench.clock.advance(3_600)
+    await office.watch().look()
+    assert await office.statuses() == ["auto_resolved"]
 
 
 @pytest.mark.req("T5")

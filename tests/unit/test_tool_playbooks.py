@@ -105,7 +105,7 @@ class Desk:
                 Say(bench.clock, bench.ids), Ask(bench.clock, bench.ids, wording), ReadTags(bus, plant, bench.clock),
                 ReadPlcLog(bus, wording), WriteTag(bus, plant, bench.clock, lambda key: AccessLevel.OPERATOR),
                 CreateWorkOrder(bench.clock), ReadPlaybook(procedures, wording),
-                RunPlaybook(procedures, wording, bench.ids, lambda plan, asked: approvals.with_questions(plan, asked)),
+                RunPlaybook(procedures, wording, bench.ids, lambda tx, plan, asked: approvals.with_questions(tx, plan, asked)),
             ]
         )  # fmt: skip
         approvals = Approvals(ApprovalSettings(), box, plant, bus, bench.database, wording, bench.clock)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from appliance.contracts.session_token import LONGEST_S, Person, Role, audience_of_fleet, is_name
+from appliance.contracts.session_token import LONGEST_S, Person, Role, audience_of_fleet, why_no_name
 from appliance.coordinator.desk import Admin, OnDesk
 from appliance.coordinator.errors import NotFound
 from appliance.coordinator.store import devices
@@ -35,8 +35,8 @@ class NewSessionToken(BaseModel):
 
     @model_validator(mode="after")
     def _is_for_somebody(self) -> Self:
-        if not is_name(self.person):
-            raise ValueError("the person's name has characters that cannot be shown")
+        if why := why_no_name(self.person):
+            raise ValueError(f"the person's name {why}")
         if (self.device is None) != self.fleet:
             raise ValueError('name the one device it is for, or say "fleet": true for all of them')
         return self

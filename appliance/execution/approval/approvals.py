@@ -29,7 +29,7 @@ from pydantic import BaseModel
 from appliance.contracts.approval import Decision, Rule, Verdict
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused, Unavailable
-from appliance.contracts.plan import Action, Plan, Step
+from appliance.contracts.plan import MODEL_SOURCE, Action, Plan, Step
 from appliance.contracts.planning import Asked
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus, Wording
@@ -38,14 +38,16 @@ from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.tool import ToolCall
 from appliance.contracts.turn import Turn
 from appliance.execution.approval import writes
-from appliance.execution.approval.asking import MODEL_SOURCE
 from appliance.execution.approval.consent import APPROVES, QUESTION_TOOL, Consent, consent_to, is_refused, lapse_of
+from appliance.execution.approval.definitions import Definitions
 from appliance.execution.approval.interlocks import Interlocks
 from appliance.execution.approval.plan_approval import PlanApproval
 from appliance.execution.approval.rulebook import Case, Rulebook, level_of
 from appliance.execution.approval.settings import ApprovalSettings
+from appliance.execution.followed import followed
+from appliance.execution.sentences import Sentences
 from appliance.execution.toolbox.toolbox import AnyTool, Toolbox
-from appliance.store import actions, approvals, turns
+from appliance.store import actions, approvals, holds, turns
 from appliance.store.approvals import Decided
 
 log = logging.getLogger(__name__)
@@ -80,7 +82,8 @@ class Approvals:
         self._clock = clock
         self._rules = Rulebook(settings, plant, wording, clock)
         self._interlocks = Interlocks(settings, plant, bus, wording, clock)
-        self._plans = PlanApproval(self._rules, self._interlocks, toolbox, plant, ledger, wording, clock)
+        self._definitions = Definitions(plant, toolbox)
+        self._plans = PlanApproval(self._rules, self._interlocks, toolbox, plant, ledger, wording, clock, self._definitions)
 
     def decide(
         self,
@@ -114,7 +117,8 @@ class Approvals:
         if case.contract.name == QUESTION_TOOL and judged.verdict.decision is Decision.ALLOW:
             self._note_asked(tx, turn, action, case)
         elif case.changes_something or judged.verdict.decision is not Decision.ALLOW:
-            self._note(tx, turn.id, case, judged)
+            playbooks = followed(turn, [*earlier, action], action.id)
+            self._note(tx, turn.id, case, judged, playbooks[-1] if playbooks else "")
         return judged.verdict
 
     def lapsed(self, tx: Transaction, turn: Turn, asking: Action, target: Action) -> str:
@@ -122,7 +126,8 @@ class Approvals:
         empty while the yes counts. That it lapsed leaves a row."""
         if target.tool not in self._toolbox.contracts:
             return ""
-        why = lapse_of(tx, self._clock, target, (asking,), writes.basis_of(target.tool, target.arguments, self._plant))
+        basis = self._definitions.basis_of(target.tool, target.arguments, turn.language)
+        why = lapse_of(tx, self._clock, target, (asking,), basis)
         if not why:
             return ""
         tool, who = self._toolbox.find(target.tool), principal_of(turn.context)
@@ -131,6 +136,23 @@ class Approvals:
         verdict = Verdict(Decision.DENY, Rule.CONSENT, self._wording.reply(why, turn.language))
         self._note(tx, turn.id, case, _Judged(verdict, is_automatic=False))
         return verdict.why
+
+    def note_held(self, tx: Transaction, turn: Turn, action: Action, call: ToolCall, tool: AnyTool, why: str) -> None:
+        """Note that a call is not made while the appliance is on hold. That counts for no later decision."""
+        level = tool.contract.security.access_level
+        case = Case(
+            tool.contract, level, call.arguments, call.principal, turn.language, turn.session_id, action.id, turn_id=turn.id
+        )
+        verdict = Verdict(Decision.DENY, Rule.HARD_FLOOR, why)
+        self._note(tx, turn.id, self._rules.found(tx, case), _Judged(verdict, is_automatic=False))
+
+    async def note_nested(self, call: ToolCall, tool: str, why: str, *, is_hidden: bool = False) -> None:
+        """Note that a call within another one was refused before it was decided about; see the port."""
+        decided = Decided(
+            call.action_id, call.turn_id, call.session_id, tool, "", Decision.DENY, Rule.HARD_FLOOR, why, call.principal,
+            is_automatic=True, is_hidden=is_hidden,
+        )  # fmt: skip
+        await self._ledger.transaction(lambda tx: approvals.note(tx, self._clock, decided))
 
     async def decide_nested(self, call: ToolCall, tool: AnyTool, arguments: BaseModel) -> Verdict:
         """Return what becomes of a call that a tool makes within its own, by the same order; ``call`` is that one's with the
@@ -196,24 +218,32 @@ class Approvals:
         """
         return await self._plans.prepare(plan, asked)
 
-    async def require_visible(self, steps: Iterable[Step], asked: Asked) -> None:
-        """Refuse, and note, what needs a tool above the asker's level. The work of alarms is told anyway.
+    async def require_visible(self, steps: Iterable[Step], asked: Asked, source: str = "") -> None:
+        """Refuse, and note, what needs a tool above the asker's level. ``source`` is that of the plan. The work of alarms is told
+        anyway.
 
         Raises:
             Refused: in the words for a tool that is not there.
         """
-        await self._plans.require_visible(steps, asked)
+        await self._plans.require_visible(steps, asked, source)
 
-    def with_questions(self, plan: Plan, asked: Asked) -> Plan:
-        """Do of :meth:`prepare` what needs neither ledger nor field: for steps that are added while a turn runs.
+    async def note_refused(self, refused: Refused, asked: Asked, steps: Iterable[Step] = ()) -> None:
+        """Note what is refused before there is a plan to look at: ``steps``, or the tools that a planner named in ``refused``
+        (``contracts.planning.needing``). What would only have told something leaves no record."""
+        await self._plans.note_refused(refused, asked, steps)
+
+    def with_questions(self, tx: Transaction, plan: Plan, asked: Asked) -> Plan:
+        """Do of :meth:`prepare` what needs no field: for steps that are added while a turn runs, in the transaction that adds
+        them. What it refuses is noted by who asked, whose transaction is undone.
 
         Raises:
             Refused, Malformed: as :meth:`prepare`.
         """
-        return self._plans.with_questions(plan, asked)
+        return self._plans.with_questions(tx, plan, asked)
 
     async def standing(self, about: str, principal: Principal, language: str) -> Mapping[str, Any]:
-        """Return what would become of a call: the rules in the order they are asked, and which of them is about it.
+        """Return what would become of a call now, hold and interlocks with it: the rules in the order they are asked, and which
+        of them is about it.
 
         ``about`` is a tool's name, or a tag's key for a write to it. Answers ``{tool, subject, level, needs_code, outcome, rule,
         why, limits, rules: [{rule, about, applies}], interlocks: [{require, holds, why}]}``.
@@ -232,8 +262,21 @@ class Approvals:
         contract = self._toolbox.find(name).contract
         level = max(contract.security.access_level, self._rules.settings.level_of(key) if key else AccessLevel.PUBLIC)
         case = Case(contract, level, arguments, principal, language)
-        told = self._rules.standing(case)
-        return told | {"interlocks": await self._interlocks.standing(key, language) if key else []}
+        verdict = await self._ledger.transaction(lambda tx: self._held(tx, case) or self._rules.foreseen(tx, case))
+        interlocks = await self._interlocks.standing(key, language) if key else []
+        unmet = next((str(each["why"]) for each in interlocks if not each["holds"]), None)
+        if unmet is not None and verdict.decision is not Decision.DENY:
+            verdict = Verdict(Decision.DENY, Rule.INTERLOCK, unmet)
+        return self._rules.standing(case, verdict) | {"interlocks": interlocks}
+
+    def _held(self, tx: Transaction, case: Case) -> Verdict | None:
+        """Return the denial of a call that a hold keeps from being made, None when none does. Who may not know of the tool does
+        not learn of the hold."""
+        is_held = case.contract.has_effect or case.contract.is_held
+        if is_held and self._rules.hidden(case) is None and (found := holds.in_force(tx)):
+            hold = {"source": found[0].source, "by": found[0].by, "reason": found[0].reason}
+            return Verdict(Decision.DENY, Rule.HARD_FLOOR, Sentences(self._wording, case.language).on_hold(hold))
+        return None
 
     def _level_of(self, tool: AnyTool, arguments: BaseModel) -> AccessLevel:
         """Return the level a call needs: its tool's, or a higher one that its arguments or the rules about a tag ask for."""
@@ -245,7 +288,7 @@ class Approvals:
         verdict = self._rules.judge(tx, case)
         if verdict.decision is not Decision.ASK:
             return _Judged(verdict)
-        basis = writes.basis_of(action.tool, action.arguments, self._plant)
+        basis = self._definitions.basis_of(action.tool, action.arguments, case.language)
         consent = consent_to(tx, self._clock, action, case.contract.name, earlier, case.level, basis)
         if consent is not None:
             return _Judged(Verdict(Decision.ALLOW, Rule.CONSENT), consent, is_automatic=False)
@@ -261,7 +304,7 @@ class Approvals:
         return _Judged(replace(verdict, why=self._wording.reply("needs_yes", case.language)))
 
     # records --------------------------------------------------------------------------------------------------------
-    def _note(self, tx: Transaction, turn_id: str, case: Case, judged: _Judged) -> None:
+    def _note(self, tx: Transaction, turn_id: str, case: Case, judged: _Judged, playbook: str = "") -> None:
         verdict = judged.verdict
         is_refused = verdict.decision is not Decision.ALLOW  # an ASK without a question is a call that is not made
         facts = self._facts(case) | (judged.consent.facts() if judged.consent is not None else {})
@@ -278,6 +321,7 @@ class Approvals:
             is_automatic=is_refused and judged.is_automatic,
             is_hidden=verdict.is_hidden,
             facts=facts,
+            playbook=playbook,
         )
         approvals.note(tx, self._clock, decided)
 

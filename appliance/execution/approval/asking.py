@@ -2,12 +2,15 @@
 
 In: a plan and what the gate decided about its steps. Out: the plan, in which each step that needs a person's yes comes after a
 question that is bound to it, and what follows runs only on a yes.
+
+Of a plan that a language model made, every question about an act says first that the model proposes it, and whatever text the
+model chose stands between quotation marks that it cannot close: none of it can pass for the appliance's own words.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,13 +28,17 @@ from appliance.foundation.sentence import capital, literal
 from appliance.foundation.untrusted import clean
 from appliance.store.step_names import named_in, step_digest
 
-MODEL_SOURCE, PLAYBOOK_SOURCE, PHRASE_SOURCE = "model:", "playbook:", "phrase:"
-"""How the sources of plans begin: whoever made them."""
 LONGEST_SAID = 400
 """Characters of the arguments that a question can state; nobody follows more, and what is not followed is not agreed to."""
 
 _NOTICE_TOOL = "notify"
 _PLACEHOLDER = re.compile(r"\{\{|\{[^{}]*\}")
+_OPEN, _CLOSE = "\u201c", "\u201d"
+_QUOTES = str.maketrans(dict.fromkeys('"\u201c\u201d\u201e\u201f\u2033\u2036\u275d\u275e\u301d\u301e\u301f\uff02', "'"))
+"""Whatever looks like a double quotation mark: inside of ours it is an apostrophe."""
+
+BasisOf = Callable[[str, Mapping[str, Any], str], str]
+"""Tool, stored arguments, language -> what a yes to the call rests on (``Definitions.basis_of``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,19 @@ class Need:
 class Questions:
     """Words the questions of one language and binds them to their steps."""
 
-    def __init__(self, plant: Plant, wording: Wording, contracts: Mapping[str, ToolContract], language: str) -> None:
+    def __init__(
+        self,
+        plant: Plant,
+        wording: Wording,
+        contracts: Mapping[str, ToolContract],
+        language: str,
+        basis_of: BasisOf = lambda tool, arguments, language: "",
+        *,
+        is_of_model: bool = False,
+    ) -> None:
+        """``is_of_model``: the turn's plan is a language model's, whoever wrote the procedure that it runs."""
+        self._basis_of = basis_of
+        self._is_of_model = is_of_model
         self._plant = plant
         self._wording = wording
         self._contracts = contracts
@@ -89,14 +108,15 @@ class Questions:
         about = str(step.arguments.get(APPROVES) or "")
         if not about:
             own = {name: told for name, told in step.arguments.items() if name not in BINDING}
-            return replace(step, arguments=own | self._level_of_yes(step, plan, needs))
+            level = self._level_of_yes(step, plan, needs)
+            return replace(step, arguments=(self._marked(own) if level else own) | level)
         behind = [other for other in plan.steps[plan.steps.index(_of(plan, step.id)) :] if other.id == about]
         if not behind:
             raise Malformed(f"{step.id}: there is no later step {about!r} to approve")
         need = needs.get(about, Need(asks=False, needs_code=False, level=""))
         if need.needs_code or not is_own:
             return replace(step, arguments=self._question(behind[0], need))
-        return replace(step, arguments=dict(step.arguments) | self._binding(behind[0], need))
+        return replace(step, arguments=self._marked(step.arguments) | self._binding(behind[0], need))
 
     def _level_of_yes(self, step: Step, plan: Plan, needs: Mapping[str, Need]) -> dict[str, str]:
         """Return what a yes lets be done needs: who may not do it cannot have it done by saying yes."""
@@ -105,13 +125,23 @@ class Questions:
         return {LEVEL: max(levels).word} if levels else {}
 
     def _question(self, step: Step, need: Need) -> dict[str, Any]:
-        what = self.statement(step)
+        try:
+            what = self.statement(step)
+        except Refused as refused:
+            refused.facts["step"] = step.id
+            raise
         question = what if need.needs_code else self._wording.reply("approve", self._language, what=what)
-        return {"question": question, "requires_keyword": True} | self._binding(step, need)
+        return self._marked({"question": question, "requires_keyword": True}) | self._binding(step, need)
+
+    def _marked(self, asking: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a question about an act, which says whose proposal that is if it is a model's."""
+        if not self._is_of_model:
+            return dict(asking)
+        return {**asking, "question": self._wording.reply("model_proposes", self._language, what=asking["question"])}
 
     def _binding(self, step: Step, need: Need) -> dict[str, Any]:
         bound = {APPROVES: step.id, DIGEST: step_digest(step.tool, step.arguments), LEVEL: need.level}
-        basis = writes.basis_of(step.tool, step.arguments, self._plant)
+        basis = self._basis_of(step.tool, step.arguments, self._language)
         return bound | ({BASIS: basis} if basis else {}) | ({NEEDS_CODE: True} if need.needs_code else {})
 
     def statement(self, step: Step) -> str:
@@ -128,7 +158,7 @@ class Questions:
             return literal(writes.said(write, self._plant, self._wording, self._language))
         if step.tool == _NOTICE_TOOL:
             return self._notice(step)
-        details = ", ".join(_details(step.arguments, lambda value: self._wording.spoken(value, self._language)))
+        details = ", ".join(self._details(step.arguments))
         if len(details) > LONGEST_SAID:
             raise Refused(self._wording.reply("not_stated", self._language))
         what = literal(self._what(step.tool))
@@ -137,11 +167,38 @@ class Questions:
 
     def _notice(self, step: Step) -> str:
         """Return what is sent to whom; both are bounded by the tool."""
-        told = {name: _in_words(str(step.arguments.get(name, "")), str) for name in ("webhook", "topic", "text")}
-        if len(told["text"]) > LONGEST_SAID:
+        told = {name: str(step.arguments.get(name, "")) for name in ("webhook", "topic", "text")}
+        text = _in_words(told["text"], str)
+        if len(text) > LONGEST_SAID:
             raise Refused(self._wording.reply("not_stated", self._language))
-        to, text = told["webhook"] or told["topic"], told["text"].rstrip(".。")
+        to = self._quoted(_in_words(told["webhook"] or told["topic"], str))
+        text = self._quoted(text.rstrip(".。"))
         return capital(self._wording.reply("to_notify", self._language, to=to, text=text))
+
+    def _details(self, arguments: Mapping[str, Any]) -> Iterator[str]:
+        """Yield each argument as words. Texts keep placeholders and doubled braces, to be filled in as the step's own are."""
+        for name, value in arguments.items():
+            if value in ("", None, (), [], {}):
+                continue
+            name = name.replace("_", " ")
+            match value:
+                case str():
+                    words = _in_words(value, self._spoken)
+                    yield f"{name} {words if self._is_of_plant(value) else self._quoted(words)}"
+                case bool() | int() | float():
+                    yield f"{name} {self._spoken(value)}"
+                case _:
+                    yield f"{name} {literal(canonical_json(value))}"
+
+    def _spoken(self, value: Any) -> str:
+        return self._wording.spoken(value, self._language)
+
+    def _is_of_plant(self, name: str) -> bool:
+        return name in self._plant.tag_by_key or name in self._plant.asset_by_id or name in self._plant.alarm_by_id
+
+    def _quoted(self, words: str) -> str:
+        """Return a text as a question quotes it: a model's between marks that are not in it."""
+        return f"{_OPEN}{words.translate(_QUOTES)}{_CLOSE}" if self._is_of_model else words
 
     def _what(self, tool: str) -> str:
         try:
@@ -161,21 +218,6 @@ def has_placeholder(arguments: Any) -> bool:
             return any(map(has_placeholder, arguments))
         case _:
             return False
-
-
-def _details(arguments: Mapping[str, Any], spoken: Callable[[Any], str]) -> Iterable[str]:
-    """Yield each argument as words. Texts keep their placeholders and doubled braces, to be filled in as the step's own are."""
-    for name, value in arguments.items():
-        if value in ("", None, (), [], {}):
-            continue
-        name = name.replace("_", " ")
-        match value:
-            case str():
-                yield f"{name} {_in_words(value, spoken)}"
-            case bool() | int() | float():
-                yield f"{name} {spoken(value)}"
-            case _:
-                yield f"{name} {literal(canonical_json(value))}"
 
 
 def _in_words(text: str, spoken: Callable[[Any], str]) -> str:

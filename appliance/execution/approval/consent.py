@@ -3,7 +3,7 @@
 An ``ask`` step carries ``approves`` (the id of the step it is for), ``digest`` (of that step's tool and stored arguments),
 ``needs_code``, ``level`` and ``basis`` (of what the question rested on). Only our own code makes such steps. A yes to anything
 else, by somebody whose level is too low, or without the code that was read out, is no consent to the call. Nor is one that is
-minutes old, of another boot, or to a tag that was declared differently then: what was agreed to was meant for that moment.
+minutes old, of another boot, or to what was defined differently then (``definitions``): it was meant for that moment.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def why_lapsed(clock: Clock, asking: Action, yes: Confirmation, basis: str) -> s
         return "consent_before_off"
     if (clock.monotonic_ns() - yes.answered_mono_ns) / 1e9 > CONSENT_S:
         return "consent_too_old"
-    return "" if asking.arguments.get(BASIS, "") == basis else "tag_changed_since"
+    return "" if asking.arguments.get(BASIS, "") == basis else "changed_since"
 
 
 def _yes_to(tx: Transaction, asking: Action) -> Confirmation | None:

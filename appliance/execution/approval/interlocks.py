@@ -1,6 +1,7 @@
 """Interlocks: what has to hold of the machine this very moment, by live tags, before one of its tags is written (X5, F4).
 
-A value that is not good, or older than the rule allows, permits nothing: what is not known to hold does not hold.
+A value that is not good, older than the rule allows, or a number that an enumeration has no name for permits nothing: what is not
+known to hold does not hold.
 In: a tag's key and the field. Out: nothing, or Refused with the sentence to say. This is no safety system: emergency stops and
 guards stay hard-wired.
 """
@@ -15,6 +16,7 @@ from typing import Any
 from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Malformed, Refused
 from appliance.contracts.interlock import holds, tags_in
+from appliance.contracts.named_value import states_of
 from appliance.contracts.plant import Plant
 from appliance.contracts.ports import FieldBus, Wording
 from appliance.contracts.reading import Quality, Reading
@@ -71,8 +73,13 @@ class Interlocks:
             if not self._is_fresh(readings[key], rule.fresh_s):
                 return self._unknown(key, readings[key], language)
         values = {key: value for key in keys if (value := readings[key].value) is not None}
+        tags = self.plant.tag_by_key
+        for key, value in values.items():
+            if states_of(tags[key], value) == ():
+                told = self.wording.reply("interlock_no_state", language, asset=tags[key].asset, quantity=key, value=str(value))
+                return capital(told)
         try:
-            if holds(rule.expression, values):
+            if holds(rule.expression, values, tags):
                 return ""
         except Malformed as error:
             return self.wording.reply("interlock_unjudged", language, why=error.message)

@@ -195,8 +195,17 @@ class Rulebook:
         return rule.matches(case.contract.name, names, case.principal.role)
 
     # for people -----------------------------------------------------------------------------------------------------
-    def standing(self, case: Case) -> dict[str, Any]:
-        """Return what would become of a call, as far as that is known without making it, and by which rule."""
+    def foreseen(self, tx: Transaction, case: Case) -> Verdict:
+        """Return the verdict on a call whose other arguments are not known yet, if a person asked for it now."""
+        write = writes.write_of(case.contract.name, case.arguments)
+        tag = None if write is None else self._plant.tag_by_key.get(write.key)
+        if tag is not None and not tag.writable and self.hidden(case) is None:
+            why = capital(self._wording.reply("not_settable", case.language, asset=tag.asset, quantity=tag.key))
+            return Verdict(Decision.DENY, Rule.HARD_FLOOR, why)
+        return self.judge(tx, case, may_ask=True)
+
+    def standing(self, case: Case, verdict: Verdict) -> dict[str, Any]:
+        """Return what would become of a call, which the verdict on it says, and the rules that are about it."""
         approving = self.settings.approvals
         lists = {
             Rule.DENY: approving.deny, Rule.UNATTENDED: approving.unattended, Rule.ASK: approving.ask, Rule.ALLOW: approving.allow
@@ -208,15 +217,11 @@ class Rulebook:
             for applies in [self._covers if name in permitting else self._touches]
             for rule in listed
         ]
-        verdict = self.without_ledger(case) or self.who_decides(case)
         write = writes.write_of(case.contract.name, case.arguments)
         limits: dict[str, Any] = {}
         if write is not None and (tag := self._plant.tag_by_key.get(write.key)) is not None:
             most = [each.model_dump() for each in self._limits_of(write.key)]
             limits = {"writable": tag.writable, "low": tag.low, "high": tag.high, "unit": tag.unit, "most": most}
-            if not tag.writable:
-                why = capital(self._wording.reply("not_settable", case.language, asset=tag.asset, quantity=tag.key))
-                verdict = Verdict(Decision.DENY, Rule.HARD_FLOOR, why)
         return {
             "tool": case.contract.name, "subject": self.subject_of(case), "level": case.level.word,
             "needs_code": verdict.needs_code, "outcome": str(verdict.decision), "rule": str(verdict.rule), "why": verdict.why,

@@ -16,11 +16,7 @@ from appliance.contracts.plant import Plant
 from appliance.contracts.ports import Wording
 from appliance.contracts.refusals import no_tag
 from appliance.contracts.tag import DataType, Tag
-from appliance.foundation.canonical import digest
 from appliance.foundation.sentence import capital
-
-_READING = {"poll", "deadband", "deadband_percent"}  # how a tag is watched says nothing of what is written
-_PLACE = {"protocol", "host", "port", "serial"}
 
 WRITE_TOOL = "write_tag"
 """The one tool that writes tags; no other is given the field bus to write."""
@@ -38,17 +34,6 @@ class Write:
         tag = plant.tag_by_key.get(self.key)
         limits = {} if tag is None else {"unit": tag.unit, "low": tag.low, "high": tag.high}
         return {"tag": self.key, "value": self.value, **limits}
-
-
-def basis_of(tool: str, arguments: Mapping[str, Any], plant: Plant) -> str:
-    """Return a digest of what the statement of a call rests on besides its arguments: how the tag of a write is declared, and the
-    device it leads to. Empty for other calls, and for a tag that is not known."""
-    tag = plant.tag_by_key.get(str(arguments.get("key", ""))) if tool == WRITE_TOOL else None
-    if tag is None:
-        return ""
-    link = plant.link_by_id.get(tag.link)
-    place = {} if link is None else link.model_dump(mode="json", include=_PLACE)
-    return digest({"tag": tag.model_dump(mode="json", exclude=_READING), "place": place})
 
 
 def write_of(tool: str, arguments: Mapping[str, Any]) -> Write | None:

@@ -36,7 +36,7 @@ _SHORTEST_SECRET = 4  # characters; a shorter value would be found in plain word
 class Escalation:
     """Opens tickets. ``takers`` are the webhooks that take tickets, ``language`` is that of the messages.
 
-    ``public_url`` is where people reach the console; it may be empty.
+    ``public_url`` is where the site serves the addresses of the local API to people; empty: nowhere, and messages have no link.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Escalation:
     def _payload(self, ticket: Ticket, change: str, why: str) -> Mapping[str, Any]:
         """Return the message: the ticket for programs; ``title``, ``text`` and ``link`` are what people read in a group."""
         shown = f"floorhand turns show {ticket.turn_id}"
-        words = {"ticket": ticket.id, "tool": ticket.tool, "why": why, "command": shown}
+        words = {"ticket": ticket.id, "tool": ticket.tool, "why": why, "command": shown, "appliance": self._origin}
         return {
             "event": "ticket",
             "change": change,
@@ -121,7 +121,7 @@ class Escalation:
             "state_hash": ticket.state_hash,
             "opened_at": ticket.opened_utc.isoformat(timespec="milliseconds"),
             "context": shown,
-            "link": f"{self._public_url}/turns/{ticket.turn_id}" if self._public_url else "",
+            "link": f"{self._public_url}/v1/turns/{ticket.turn_id}" if self._public_url else "",
             "title": self._wording.reply(f"ticket_title_{change}", self._language, ticket=ticket.id),
             "text": self._wording.reply(
                 "ticket_text" if change == tickets.OPENED else "ticket_text_closed", self._language, **words

@@ -7,7 +7,6 @@ this start.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from appliance.contracts.store import Ledger, Transaction
 from appliance.contracts.ticket import Ticket, TicketStatus
 from appliance.execution.tickets.escalation import Escalation
 from appliance.execution.tickets.settings import TicketSettings
+from appliance.foundation.lookout import Lookout
 from appliance.store import tickets
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 _ITSELF = "floorhand"
 _WORKS_AGAIN = "the same call has worked since"
 _ASK_LEDGER_AGAIN_S = 10.0  # while the card is full: a ticket a little late harms nobody
-_SOONEST_S = 0.02  # a timer may fire a little early
 
 
 class TicketWatch:
@@ -49,27 +48,23 @@ class TicketWatch:
         self._settings = settings
         self._queued = queued
         self._said = said
-        self._stirred = asyncio.Event()
+        self._lookout = Lookout()
         self._started_mono_ns = clock.monotonic_ns()
         self._next_ask_s: dict[str, float] = {}  # ticket -> its age when it is asked next whether the call works again
 
     def notify(self) -> None:
         """Tell that a ticket may have been opened, or a message of one may have ended. Cheap; call it from the event loop after
         the commit."""
-        self._stirred.set()
+        self._lookout.notify()
 
     async def run(self) -> None:
         """Watch for ever."""
-        while True:
-            self._stirred.clear()
-            try:
-                next_s = await self.look()
-            except Unavailable as error:
-                log.warning("tickets.ledger_away", extra={"why": error.message})
-                next_s = _ASK_LEDGER_AGAIN_S
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(next_s):
-                    await self._stirred.wait()
+
+        def away(error: Unavailable) -> float:
+            log.warning("tickets.ledger_away", extra={"why": error.message})
+            return _ASK_LEDGER_AGAIN_S
+
+        await self._lookout.run(self.look, away=away)
 
     async def look(self) -> float | None:
         """Say that nobody took a ticket, close what is to be closed; return in how many s the next limit is reached, None
@@ -96,7 +91,7 @@ class TicketWatch:
             next_ask_s[ticket.id] = ask_at_s
             waits_s.append(ask_at_s - age_s)
         self._next_ask_s = next_ask_s
-        return max(min(waits_s), _SOONEST_S) if waits_s else None
+        return min(waits_s, default=None)
 
     async def resolve(self, ticket_id: str, note: str, by: str) -> Mapping[str, Any]:
         """Close a ticket in a person's name.

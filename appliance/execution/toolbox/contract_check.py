@@ -103,7 +103,7 @@ def _schema(contract: ToolContract) -> Iterator[tuple[str, str]]:
             yield part, "must be a pydantic model"
             return
         if model.model_json_schema().get("additionalProperties") is not False:
-            yield part, "must refuse unknown fields"
+            yield part, 'must refuse unknown fields: give its model `model_config = ConfigDict(extra="forbid")`'
     schema = contract.schema.arguments.model_json_schema()
     properties: Mapping[str, Any] = schema.get("properties", {})
     yield from _compared("required_fields", contract.schema.required_fields, schema.get("required", ()), properties)

@@ -72,11 +72,15 @@ class NestedCalls:
             path = "->".join([*outer.path, tool])
             raise self._fault(RecursiveCallPrevented(f"a tool would call itself: {path}", path=path))
         if tool not in self._toolbox.find(self._owner).contract.dependencies:
-            raise self._fault(Refused(f"{self._owner} does not declare {tool} as a dependency", tool=tool))
+            raise await self._noted(outer, tool, Refused(f"{self._owner} does not declare {tool} as a dependency", tool=tool))
         inner = self._toolbox.find(tool)
         if inner.contract.has_effect or not is_outside_tool(inner):
-            raise self._fault(Refused(f"{tool} does more than read, so no other tool may call it", tool=tool))
+            raise await self._noted(outer, tool, Refused(f"{tool} does more than read, so no other tool may call it", tool=tool))
         return await self._made(inner, outer, arguments)
+
+    async def _noted(self, outer: _UnderWay, tool: str, refused: Refused) -> Refused:
+        await self._approvals.note_nested(outer.call, tool, refused.message)
+        return self._fault(refused)
 
     def _fault(self, error: Refused) -> Refused:
         """Return the refusal as it is said: how tools are put together is nothing a person at the machine can change."""
@@ -87,8 +91,11 @@ class NestedCalls:
         try:
             checked = self._toolbox.check_arguments(name, arguments)
         except Malformed as error:  # whoever may not know of the tool learns no more of it than that there is none
-            is_known = tool.contract.security.access_level <= outer.call.principal.level
-            return failure_of(error if is_known else unknown_tool(name), _NONE)
+            if tool.contract.security.access_level <= outer.call.principal.level:
+                return failure_of(error, _NONE)
+            unknown = unknown_tool(name)
+            await self._approvals.note_nested(outer.call, name, unknown.message, is_hidden=True)
+            return failure_of(unknown, _NONE)
         call = replace(outer.call, tool=name, arguments=checked.model_dump(mode="json"))
         verdict = await self._approvals.decide_nested(call, tool, checked)
         if verdict.is_hidden:

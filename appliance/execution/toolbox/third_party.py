@@ -26,7 +26,7 @@ from appliance.contracts.clock import Clock
 from appliance.contracts.errors import Refused
 from appliance.contracts.reading import Reading
 from appliance.contracts.third_party import ENTRY_POINTS, FieldReader, ToolPorts
-from appliance.contracts.tool import Isolation, ToolContract, ToolResult
+from appliance.contracts.tool import AccessLevel, Isolation, SecurityContract, ToolContract, ToolResult
 from appliance.execution.toolbox.contained_tool import ContainedTool
 from appliance.execution.toolbox.nested_calls import is_composed
 from appliance.execution.toolbox.toolbox import AnyTool, Toolbox
@@ -50,6 +50,14 @@ class ThirdParty:
     packages: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     disabled: tuple[str, ...] = ()
+
+    @property
+    def levels(self) -> dict[str, AccessLevel]:
+        """What the found tools say that they need, by name, of those whose contract says it in our words."""
+        told = {name: getattr(kind, "contract", None) for name, kind in self.kinds.items()}
+        secured = {name: each.security for name, each in told.items() if type(each) is ToolContract}
+        sound = {name: each.access_level for name, each in secured.items() if type(each) is SecurityContract}
+        return {name: level for name, level in sound.items() if isinstance(level, AccessLevel)}
 
 
 def find_third_party(clock: Clock, *, disabled: Collection[str] = (), taken: Collection[str] = ()) -> ThirdParty:

@@ -64,7 +64,7 @@ class ListChecks:
 
     def apply(self, tx: Transaction, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Return the checks and the sentence in the turn's language."""
-        told = [(check, self._left_s(check)) for check in scheduled_checks.waiting(tx)]
+        told = [(check, left_s(self._clock, check)) for check in scheduled_checks.waiting(tx)]
         said = [self._said(check, left, call.language) for check, left in told[:_SPOKEN]]
         name = "checks_none" if not told else "checks_one" if len(told) == 1 else "checks_many"
         words = {"count": len(told), "checks": said} if told else {}
@@ -79,12 +79,3 @@ class ListChecks:
             return self._wording.reply("check_when_clock_is_set", language, what=check.what)
         after = {"value": max(1, round(left)), "unit": "s"}
         return self._wording.reply("check_in", language, what=check.what, after=after)
-
-    def _left_s(self, check: ScheduledCheck) -> float | None:
-        return left_s(
-            self._clock,
-            due_mono_ns=check.due_mono_ns,
-            due_utc=check.due_utc,
-            boot_id=check.boot_id,
-            was_synced=check.clock_synced,
-        )

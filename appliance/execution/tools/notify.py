@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -33,11 +33,12 @@ _LONGEST_TEXT = 1_000  # characters; a messenger's text holds some seven hundred
 @dataclass(frozen=True, slots=True)
 class Receivers:
     """Where notices may go: the webhooks that take them by name, and one MQTT topic (not empty) below which they are published.
-    ``origin`` is the appliance that tells them."""
+    ``origin`` is the appliance that tells them. ``leads_to``: webhook, or empty for topics -> digest of where it leads."""
 
     webhooks: tuple[str, ...]
     topic_prefix: str
     origin: str
+    leads_to: Mapping[str, str] = field(default_factory=dict)
 
 
 class Arguments(Fields):
@@ -83,6 +84,10 @@ class Notify:
         self._clock = clock
         self._ids = ids
         self._receivers = receivers
+
+    def definition_of(self, arguments: Mapping[str, Any], language: str) -> Any:
+        """Return where the message would go."""
+        return {"prefix": self._receivers.topic_prefix, "to": self._receivers.leads_to.get(str(arguments.get("webhook") or ""))}
 
     def apply(self, tx: Transaction, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Queue the message.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -61,8 +60,7 @@ class ReadResult:
             Refused: there is no such result for this session and asker.
             Unavailable: it cannot be read now.
         """
-        piece = await asyncio.to_thread(
-            self._spill.read,
+        piece = await self._spill.read(
             arguments.result,
             session_id=call.session_id,
             level=call.principal.level,

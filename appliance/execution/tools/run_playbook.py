@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from appliance.contracts.clock import IdSource
 from appliance.contracts.errors import RecursiveCallPrevented, Refused
-from appliance.contracts.plan import Action, ActionState, Intent, Plan
+from appliance.contracts.plan import PLAYBOOK_SOURCE, Intent, Plan
 from appliance.contracts.planning import Asked
 from appliance.contracts.ports import Wording
 from appliance.contracts.principal import UNATTENDED
@@ -24,17 +24,15 @@ from appliance.contracts.tool import (
     ToolCall,
     ToolContract,
 )
-from appliance.contracts.turn import Turn
 from appliance.execution.fields import Fields
+from appliance.execution.followed import followed
 from appliance.store import actions, turns
 
 MOST_STEPS = 128
 """Steps of one turn, however many procedures it follows: the longest shipped one has fifteen."""
 
-WithQuestions = Callable[[Plan, Asked], Plan]
+WithQuestions = Callable[[Transaction, Plan, Asked], Plan]
 """Puts the questions into a plan that its steps need (``Approvals.with_questions``)."""
-
-_SOURCE = "playbook:"
 
 
 class Arguments(Fields):
@@ -72,6 +70,10 @@ class RunPlaybook:
         self._ids = ids
         self._with_questions = with_questions
 
+    def definition_of(self, arguments: Mapping[str, Any], language: str) -> Any:
+        """Return what the procedure is made of."""
+        return self._procedures.made_of(str(arguments.get("playbook") or ""))
+
     def apply(self, tx: Transaction, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Add the steps.
 
@@ -84,13 +86,13 @@ class RunPlaybook:
         turn, level = turns.by_id(tx, call.turn_id), call.principal.level
         title = self._procedures.find(arguments.playbook, call.language, level).title
         before = actions.of_turn(tx, turn.id)
-        path = [*_followed(turn, before, call.action_id), arguments.playbook]
+        path = [*followed(turn, before, call.action_id), arguments.playbook]
         if arguments.playbook in path[:-1]:
             spelled = "->".join(path)
             why = self._wording.reply("playbook_circle", call.language, title=title, path=spelled)
             raise RecursiveCallPrevented(why, path=path)
         steps = self._procedures.steps_of(arguments.playbook, arguments.parameters, call.language, level)
-        source = str((turn.plan or {}).get("source") or f"{_SOURCE}{arguments.playbook}")
+        source = str((turn.plan or {}).get("source") or f"{PLAYBOOK_SOURCE}{arguments.playbook}")
         plan = Plan("run_playbook", source, steps)
         asked = Asked(
             Intent("run_playbook", call.language, "", arguments.model_dump()),
@@ -99,26 +101,12 @@ class RunPlaybook:
             turn_id=call.turn_id,
             is_unattended=bool(call.context.get(UNATTENDED)),
         )
-        plan = self._with_questions(plan, asked)
+        try:
+            plan = self._with_questions(tx, plan, asked)
+        except Refused as refused:  # whoever keeps the record of it takes its name from here
+            refused.facts = {**refused.facts, "playbook": arguments.playbook}
+            raise
         if len(before) + len(plan.steps) > MOST_STEPS:
             raise Refused(self._wording.reply("playbook_too_long", call.language, title=title), steps=len(plan.steps))
         added = actions.append_plan(tx, self._ids, turn.id, plan.steps)
         return {"playbook": arguments.playbook, "steps": [action.step_id for action in added]}
-
-
-def _followed(turn: Turn, steps: Sequence[Action], action_id: str) -> list[str]:
-    """Return the procedures that led to a call, outermost first, as the ledger has them: what a caller says about it counts for
-    nothing."""
-    brought: dict[str, Action] = {}
-    for step in steps:
-        if step.tool == RunPlaybook.contract.name and step.state is ActionState.DONE and step.result is not None:
-            brought |= dict.fromkeys(step.result["steps"], step)
-    at = next((step.step_id for step in steps if step.id == action_id), "")
-    path: list[str] = []
-    while at in brought:
-        bringer = brought[at]
-        path.insert(0, str((bringer.result or {})["playbook"]))
-        at = bringer.step_id
-    source = str((turn.plan or {}).get("source", ""))
-    first = [source.removeprefix(_SOURCE).partition("@")[0]] if source.startswith(_SOURCE) else []
-    return [*first, *path]

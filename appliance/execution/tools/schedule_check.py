@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -75,6 +75,11 @@ class ScheduleCheck:
         self._ids = ids
         self._wording = wording
         self._understand = understand
+
+    def definition_of(self, arguments: Mapping[str, Any], language: str) -> Any:
+        """Return what the sentence means."""
+        intent = self._understand(clean(str(arguments.get("sentence") or ""), _LONGEST_SENTENCE), language)
+        return None if intent is None else {"intent": intent.name, "slots": dict(intent.slots)}
 
     def apply(self, tx: Transaction, call: ToolCall, arguments: Arguments) -> Mapping[str, object]:
         """Insert the check.

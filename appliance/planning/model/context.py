@@ -93,6 +93,7 @@ class _Parts:
     knowledge: Knowledge
     memories: Sequence[Recollection]
     past: Sequence[conversations.PastTurn]
+    has_older: bool
     is_last: bool
 
 
@@ -129,10 +130,11 @@ class Contexts:
         knowledge = await self._knowledge.of(asked.session_id, keep=keep)
         memories = await self._recalled(asked.intent.text, tongue) if SEARCH in asked.tools else []
         past = await conversations.earlier(self._ledger, asked.session_id, asked.turn_id, _MOST_TURNS)
+        has_older = len(past) == _MOST_TURNS
         past = [_as_seen(turn, asked) for turn in past if turn.level <= asked.principal.level]
         window = scale.context_tokens  # looked at once: which model is next may change meanwhile
         offer = choose(asked.tools, asked.intent.text, window)
-        parts = _Parts(asked, offer, tongue, knowledge, memories, past, is_last)
+        parts = _Parts(asked, offer, tongue, knowledge, memories, past, has_older, is_last)
         for share in SCALES[smaller:]:
             made = await asyncio.to_thread(self._within, _Room.of(window, share), window, parts, scale)
             if made is not None:
@@ -213,7 +215,7 @@ def _volatile(parts: _Parts, budget: int, scale: TokenScale, named: Sequence[str
     told = fit(blocks, left, count)
     missing = len(parts.past) - len(told.texts)
     if told.texts:
-        shown.insert(0, prompt.before(told.texts, missing))
+        shown.insert(0, prompt.before(told.texts, missing, at_least=parts.has_older and missing > 0))
     text = "\n".join(shown)
     left_out += missing + recalled.left_out
     return TierShown("volatile", text, count(text), shortened + told.shortened, left_out), [tag.key for tag in about]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ class Estimate:
 
 class ContextView:
     """Implements :class:`appliance.contracts.context_acts.ContextActs`. ``visible`` tells the tools somebody may see,
-    ``estimate`` counts tokens while there is no model."""
+    ``estimate`` counts tokens while there is no model, ``not_taken_up`` names the playbooks whose edits are not in use."""
 
     def __init__(
         self,
@@ -43,7 +43,9 @@ class ContextView:
         visible: Callable[[Principal], Mapping[str, ToolContract]],
         estimate: Callable[[str], int],
         language: str,
+        not_taken_up: Callable[[], Awaitable[Sequence[str]]],
     ) -> None:
+        self._not_taken_up = not_taken_up
         self._ledger = ledger
         self._contexts = contexts
         self._model = model
@@ -89,6 +91,7 @@ class ContextView:
             ],
         }
 
-    async def stale_contexts(self) -> Sequence[Mapping[str, Any]]:
+    async def stale_contexts(self) -> Mapping[str, Any]:
         """As the protocol says."""
-        return await self._contexts.knowledge.stale()
+        running = await self._contexts.knowledge.stale()
+        return {"running": list(running), "not_taken_up": list(await self._not_taken_up())}

@@ -97,10 +97,28 @@ def read(text: str) -> ModelPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """A reading step whose result can be named: its id in the turn, and what its tool gives."""
+    """A reading step whose result can be named: its id in the turn, what its tool gives, and what it was asked."""
 
     id: str
     contract: ToolContract
+    arguments: Mapping[str, Any]
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The tags it reads."""
+        keys = self.arguments.get("keys")
+        return list(dict.fromkeys(map(str, keys))) if isinstance(keys, list) else ()
+
+    @property
+    def reads_several(self) -> bool:
+        """Whether it read several tags, so that there is no single ``value``: said, that would be "unknown"."""
+        return len(self.keys) > 1
+
+    def lacks(self, field: str) -> bool:
+        """Whether ``field`` is the value of a tag that was not among those that were read."""
+        first, _, key = field.partition(".")
+        is_read = not key or any(key == read or key.startswith(f"{read}.") for read in self.keys)
+        return first == "values" and bool(self.keys) and not is_read
 
 
 def steps_of(
@@ -146,7 +164,7 @@ def steps_of(
             after = tuple(dict.fromkeys(ours[name] for name in told.after if name in ours))
             steps.append(Step(ours[told.id], told.tool, arguments, after=after))
         if not contract.changes_something:
-            readers[told.id] = _Reader(ours[told.id], contract)
+            readers[told.id] = _Reader(ours[told.id], contract, told.arguments)
     if faults:
         raise Malformed("; ".join(faults), faults=faults)
     return tuple(steps)
@@ -158,9 +176,10 @@ def _read_before(earlier: Sequence[Action], known: Mapping[str, ToolContract]) -
         contract = known.get(step.tool)
         if contract is None or contract.changes_something or step.state is not ActionState.DONE or step.result is None:
             continue
-        yield step.step_id, _Reader(step.step_id, contract)
+        reader = _Reader(step.step_id, contract, step.arguments)
+        yield step.step_id, reader
         if found := _ROUND.fullmatch(step.step_id):
-            yield found[1], _Reader(step.step_id, contract)
+            yield found[1], reader
 
 
 def _name_faults(value: Any, readers: Mapping[str, _Reader]) -> Iterator[str]:
@@ -171,9 +190,15 @@ def _name_faults(value: Any, readers: Mapping[str, _Reader]) -> Iterator[str]:
                 reader, field = readers.get(found[1]), found[2].removeprefix(".")
                 if reader is None:
                     yield f"{clean(found[0], 64)}: there is no earlier reading step {found[1]}"
-                elif not field or not gives(reader.contract, field):
+                elif not field or not gives(reader.contract, field, reader.keys):
                     fields = ", ".join([clean(name, 32) for name in reader.contract.schema.result.model_fields][:_FIELDS_TOLD])
                     yield f"{clean(found[0], 64)}: {reader.contract.name} gives {fields}"
+                elif reader.lacks(field):
+                    one = f"{{steps.{found[1]}.values.KEY}}"
+                    read = ", ".join(clean(key, 64) for key in reader.keys[:_FIELDS_TOLD])
+                    yield f"{clean(found[0], 100)}: {found[1]} reads {read}; write {one} for one of them"
+                elif reader.reads_several and field.partition(".")[0] == "value":
+                    yield f"{clean(found[0], 64)}: several tags were read; write {{steps.{found[1]}.values.KEY}} for one of them"
         case Mapping():
             for item in value.values():
                 yield from _name_faults(item, readers)

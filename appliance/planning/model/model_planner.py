@@ -16,8 +16,8 @@ from typing import Any
 from appliance.contracts.condition import all_of
 from appliance.contracts.errors import Malformed, Refused, Unavailable
 from appliance.contracts.model import ContextOverflow, LanguageModel, Message, ModelReply, ModelRequest, ModelsAway
-from appliance.contracts.plan import Plan, Step
-from appliance.contracts.planning import Asked
+from appliance.contracts.plan import MODEL_SOURCE, Plan, Step
+from appliance.contracts.planning import Asked, needing
 from appliance.contracts.plant import Plant
 from appliance.contracts.tool import ToolContract
 from appliance.foundation.untrusted import clean, unmarked
@@ -30,12 +30,11 @@ from appliance.planning.writing import guarded_write
 
 log = logging.getLogger(__name__)
 
-SOURCE = "model:"
-"""How the source of a plan begins that a model made."""
 MOST_ROUNDS = 4
 """Times a model is asked for one request: it may look at results three times, then it has to answer."""
 
 _TRIES = 3  # a plan that is none is asked for again twice
+_MOST_ASKED = 24  # requests of one round, lengths of several models and plans that were none together
 _ROUND = re.compile(r"m([1-9])_")
 _LONGEST_ECHO = 300
 
@@ -62,11 +61,21 @@ class ModelPlanner:
 
     async def _asked_of(self, model: LanguageModel, asked: Asked, round_number: int) -> Plan | None:
         prefix, is_last = f"m{round_number}_", round_number == MOST_ROUNDS
-        smaller, tries_left = 0, _TRIES
+        name, smaller, tries_left = model.name, 0, _TRIES
         corrections: tuple[Message, ...] = ()
-        while tries_left > 0 and smaller < len(SCALES):  # at most _TRIES answers and len(SCALES) - 1 shorter requests
+        for _ in range(_MOST_ASKED):
+            if smaller >= len(SCALES):  # whoever answered before can take a request
+                if tries_left < _TRIES or not model.give_up(name):
+                    return None
+                smaller = 0
+            if model.name != name:
+                name, smaller = model.name, 0
             try:
-                context = await self._contexts.of(asked, model, smaller=smaller, is_last=is_last)
+                try:
+                    context = await self._contexts.of(asked, model, smaller=smaller, is_last=is_last)
+                except ContextOverflow:
+                    smaller = len(SCALES)  # all of them were tried
+                    raise
                 request = self._request(asked, context, corrections, is_last=is_last)
                 _require_room(model, request)
                 reply = await model.complete(request)
@@ -84,11 +93,17 @@ class ModelPlanner:
                 echo, why = unmarked(reply.text, _LONGEST_ECHO), error.message.replace(prefix, "")
                 corrections = (Message("assistant", echo or "{}"), Message("user", prompt.correction(why)))
                 tries_left -= 1
+                if not tries_left:
+                    if isinstance(error, Refused):  # there is nothing else than what will not be done, which is to be on record
+                        error.facts["source"] = _source(reply)
+                        needing(error, ("write_tag",))
+                        asked.passed_over.append(error)
+                    return None
         return None
 
     def _no_answer(self, asked: Asked) -> Plan:
         text = self._phrasebook.reply("model_no_answer", asked.intent.language)
-        return Plan(asked.intent.name, f"{SOURCE}none", (Step("answer", "say", {"text": text}),))
+        return Plan(asked.intent.name, f"{MODEL_SOURCE}none", (Step("answer", "say", {"text": text}),))
 
     def _request(self, asked: Asked, context: ModelContext, corrections: Sequence[Message], *, is_last: bool) -> ModelRequest:
         offered = context.offer.contracts
@@ -208,4 +223,4 @@ def _number(value: int | float) -> float:
 
 
 def _source(reply: ModelReply) -> str:
-    return clean(f"{SOURCE}{reply.provider}/{reply.model}", 200)
+    return clean(f"{MODEL_SOURCE}{reply.provider}/{reply.model}", 200)

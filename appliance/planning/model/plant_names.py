@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from appliance.contracts.tag import DataType, Tag
 from appliance.foundation.untrusted import unmarked
+from appliance.planning.canonical_text import canonical
 from appliance.planning.tongue import Tongue
-from appliance.planning.vocabulary import Name, canonical
+from appliance.planning.vocabulary import Name
 
 MOST_NAMED = 16
 """Tags named for one sentence about a large plant."""
@@ -16,8 +17,9 @@ _LONGEST_LINE = 160
 
 
 def tag_line(tag: Tag, tongue: Tongue) -> str:
-    """Return one tag as a line: its key, what people call it, unit, limits if it can be set."""
-    named = f"{tongue.asset(tag.asset)} {tongue.tag(tag.key)}"
+    """Return one tag as a line: its key, what people call it if they have a name for it, unit, limits if it can be set."""
+    name = tongue.tag(tag.key) if tongue.phrases.vocabulary.tags[tag.key] else "-"
+    named = f"{tongue.asset(tag.asset)} {name}"
     unit = f", {tag.unit}" if tag.unit else ""
     can_be_set = tag.writable and tag.type is not DataType.BOOL and tag.low is not None and tag.high is not None
     limits = f", can be set from {tag.low:g} to {tag.high:g}" if can_be_set else ""

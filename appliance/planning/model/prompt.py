@@ -100,7 +100,7 @@ def result_block(step: Action) -> Block:
     return Block(_pair(step, 4 * _LONGEST_RESULT), _pair(step, _SHORT_RESULT))
 
 
-def titled(title: str, texts: Iterable[str], left_out: int = 0) -> str:
+def titled(title: str, texts: Iterable[str], left_out: int | str = 0) -> str:
     """Return texts below one of the titles, with how many are missing before them."""
     missing = [f"({left_out} earlier left out)"] if left_out else []
     return "\n".join([title, *missing, *texts])
@@ -111,9 +111,9 @@ def memories(texts: Iterable[str]) -> str:
     return titled(_MEMORIES, texts)
 
 
-def before(texts: Iterable[str], left_out: int) -> str:
-    """Return earlier turns below their title."""
-    return titled(_BEFORE, texts, left_out)
+def before(texts: Iterable[str], left_out: int, *, at_least: bool = False) -> str:
+    """Return earlier turns below their title. ``at_least``: there may be more that nobody counted."""
+    return titled(_BEFORE, texts, f"{left_out} or more" if at_least else left_out)
 
 
 def results(texts: Iterable[str], left_out: int) -> str:

@@ -5,9 +5,11 @@ Each fault is (key, what is wrong, cure).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 from appliance.contracts.condition import Compared, condition_of
 from appliance.contracts.errors import Malformed
@@ -36,10 +38,14 @@ from appliance.planning.playbooks.playbook_steps import (
     spellings,
     texts_of,
 )
+from appliance.planning.result_names import lone_brace
 from appliance.planning.yaml_file import Fault, nearest
 
 NOW = "now"
 """In a condition: the tags as the playbook's ``read_tags`` step read them."""
+
+_NEVER_SAID = frozenset({"Cc", "Cs"})
+"""Unicode categories: control characters, halves of characters."""
 
 _RESERVED = (NOW, "alarm", "steps")
 
@@ -74,10 +80,11 @@ def head_faults(
 
 
 def step_faults(
-    steps: Sequence[PlaybookStep], parameters: Mapping[str, Parameter], *, knows_alarm: bool, is_announced: bool
+    steps: Sequence[PlaybookStep], parameters: Mapping[str, Parameter], *, knows_alarm: bool, is_announced: bool | None
 ) -> list[Fault]:
     """Return what is wrong with the steps of one playbook. ``knows_alarm``: it is run for alarms only, so ``{alarm.…}`` is known.
-    ``is_announced``: it is run for alarms, so that the alarm has to be told of first."""
+    ``is_announced``: it is run for alarms, so that the alarm has to be told of first; None when that is not known, since its head
+    cannot be read."""
     faults = [
         (f"parameters.{name}", f"is an asset, which can only be called {ASSET!r}", f"Call it {ASSET!r}.")
         for name, parameter in parameters.items()
@@ -87,7 +94,7 @@ def step_faults(
         faults.append((f"parameters.{ASSET}", "is a number", "Write `kind: asset`, or give it another name."))
     if is_announced and (not isinstance(steps[0], Say) or steps[0].when):
         faults.append(("steps.0", "is not an unconditional say", "Announce the alarm before anything else."))
-    has_asset = is_announced or ASSET in parameters
+    has_asset = is_announced is not False or ASSET in parameters
     languages = {language for step in steps for _, text in texts_of(step) if isinstance(text, dict) for language in text}
     earlier: dict[str, str] = {}
     for n, step in enumerate(steps):
@@ -102,26 +109,29 @@ def step_faults(
             faults.append((key, "is not the last step", "Put it behind all others: its steps come after theirs."))
         known = Names(earlier, parameters, knows_alarm)
         if isinstance(step, Call):
-            faults += [(key, *wrong) for wrong in _call_faults(step, known, must_go_on=is_announced)]
+            faults += [(key, *wrong) for wrong in _call_faults(step, known, must_go_on=bool(is_announced))]
         for where, text in texts_of(step):
             if isinstance(text, dict) and (lacking := languages - set(text)):
                 faults.append((f"{key}.{where}", f"is missing in {', '.join(sorted(lacking))}", "Write it in that language."))
             for spelling in spellings(text):
-                faults += [(f"{key}.{where}", *wrong) for wrong in known.faults_in(spelling)]
+                faults += [(f"{key}.{where}", *wrong) for wrong in (*known.faults_in(spelling), *_unfit(spelling))]
                 if isinstance(step, Say) and sentence_count(spelling) > MOST_SENTENCES:
                     faults.append((f"{key}.{where}", f"is longer than {MOST_SENTENCES} sentences", "Say less."))
         earlier[step.id] = step.tool
     return faults
 
 
-def graph_faults(playbooks: Graph) -> Iterator[tuple[Path, Fault]]:
-    """Yield what is wrong between playbooks: one that is run and not there, other parameters than it has, circles."""
+def graph_faults(playbooks: Graph, unread: Collection[str] = ()) -> Iterator[tuple[Path, Fault]]:
+    """Yield what is wrong between playbooks: one that is run and not there, other parameters than it has, circles. ``unread``:
+    those that are there and could not be read."""
     runs: dict[str, list[str]] = {name: [] for name in playbooks}
     for name, (path, _, steps) in playbooks.items():
         for n, step in enumerate(steps):
             if not isinstance(step, RunPlaybook):
                 continue
             key, other = f"steps.{n} ({step.id}).arguments", step.arguments.playbook
+            if other in unread:
+                continue
             if other not in playbooks:
                 yield path, (f"{key}.playbook", f"there is no playbook {other!r}", nearest(other, playbooks))
                 continue
@@ -222,7 +232,19 @@ def _subject_faults(step: PlaybookStep, parameters: Mapping[str, Parameter], *, 
             if given not in parameters:
                 yield f"{name}: {{{given}}} is no parameter", nearest(given, parameters)
         if not isinstance(step, RunPlaybook) and not _is_one_name(value):
-            yield f"{name}: {value!r} is no number", 'Write a number, or a parameter: "{amount}".'
+            yield f"{name}: {value!r} is no number", _number_cure(value)
+
+
+def _number_cure(value: str) -> str:
+    """YAML takes 1e5 for a text: its numbers with an exponent have a point and a sign."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.inf
+    if not math.isfinite(number):
+        return 'Write a number, or a parameter: "{amount}".'
+    plain = f"{number:.0f}" if number.is_integer() else repr(number)
+    return f"Write {plain}, without quotes." if len(plain) <= 16 and "e" not in plain else f"Write {number:e}, without quotes."
 
 
 def _call_faults(step: Call, known: Names, *, must_go_on: bool) -> Iterator[tuple[str, str]]:
@@ -233,6 +255,16 @@ def _call_faults(step: Call, known: Names, *, must_go_on: bool) -> Iterator[tupl
         yield "is a tool of another package, which may not be there", "Write `optional: true`: an alarm is told all the same."
     for text in _texts_in(step.arguments.arguments):
         yield from known.faults_in(text)
+        yield from _unfit(text)
+
+
+def _unfit(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what no text may hold: a brace that opens or closes nothing, and what nobody can say or see."""
+    if brace := lone_brace(text):
+        yield f"has a single {brace}", "Write it twice, or pair it."
+    for character in sorted(set(text)):
+        if category(character) in _NEVER_SAID and character not in "\n\t":
+            yield f"has the character U+{ord(character):04X}", "Take it out: it can be neither said nor seen."
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from appliance.contracts.condition import Compared, Condition, Done, condition_of
 from appliance.contracts.errors import Malformed, Refused
 from appliance.contracts.plan import Step
-from appliance.foundation.sentence import capital
+from appliance.foundation.sentence import capital, joined
 from appliance.planning.playbooks.playbook_faults import NOW
 from appliance.planning.playbooks.playbook_steps import (
     ASSET,
@@ -159,12 +159,12 @@ class Filler:
         if (
             not self._occasion.lead
         ):  # asked for: there is nothing to announce, and what begins with a machine's name is a sentence
-            return {"text": capital(f"{lead} {text}".strip())}
+            return {"text": capital(joined(lead, text))}
         if lead == self._occasion.lead:
-            text = f"{self._occasion.remark} {text}".strip()
+            text = joined(self._occasion.remark, text)
         # A lead must be ready before it is needed; one that holds this alarm's value cannot be.
         is_ready = bool(lead) and lead == self._occasion.ready
-        return {"lead": lead, "text": text} if is_ready else {"text": f"{lead} {text}".strip()}
+        return {"lead": lead, "text": text} if is_ready else {"text": joined(lead, text)}
 
     def _text(self, spoken: Spoken) -> str:
         text = spoken if isinstance(spoken, str) else spoken[self._tongue.language]

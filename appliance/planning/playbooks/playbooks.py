@@ -10,21 +10,37 @@ They live in procedural memory, a Git work tree; ``commit`` says which state of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from appliance.contracts.errors import ConfigError
 from appliance.contracts.principal import AccessLevel
+from appliance.contracts.tool import ToolContract
+from appliance.planning.playbooks.playbook_access import access_faults
+from appliance.planning.playbooks.playbook_contracts import NO_CONTRACTS, argument_faults
 from appliance.planning.playbooks.playbook_faults import graph_faults, head_faults, step_faults, unsayable
 from appliance.planning.playbooks.playbook_steps import Parameter, PlaybookStep, RunPlaybook, StepsFile, texts_of
 from appliance.planning.yaml_file import Fault, fault_of, load_mapping, model_faults, parse_mapping, refuse_all
 
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _LONGEST_DESCRIPTION = 60  # characters; a description is read in a list of many
+
+
+NONE_KNOWN: Mapping[str, AccessLevel] = MappingProxyType({})
+"""Levels of no tools."""
+
+
+class Wrong(NamedTuple):
+    """One fault. ``playbook`` is the name of the folder it is in, ``path`` the file."""
+
+    playbook: str
+    path: str
+    fault: Fault
 
 
 class Triggers(BaseModel):
@@ -93,30 +109,28 @@ class Playbooks:
         self.commit = commit
 
     @staticmethod
-    def load(folder: Path, commit: str) -> Playbooks:
-        """Read every ``<name>/SKILL.md`` with its ``steps.yaml`` below ``folder``; other folders are left alone.
+    def load(
+        folder: Path,
+        commit: str,
+        levels: Mapping[str, AccessLevel] = NONE_KNOWN,
+        contracts: Mapping[str, ToolContract] = NO_CONTRACTS,
+    ) -> Playbooks:
+        """Read every ``<name>/SKILL.md`` with its ``steps.yaml`` below ``folder``; other folders are left alone. ``levels``: what
+        tools need, ``contracts``: what those that ship take, by name, of those that are known.
 
         Raises:
             ConfigError: naming every fault of every playbook with file, key and cure. One that runs itself, directly or through
                 others, is such a fault; it spells the path.
         """
-        playbooks: dict[str, Playbook] = {}
-        faults: list[tuple[str, Fault]] = []
-        for skill in sorted(folder.glob("*/SKILL.md")):
-            found, wrong = _read(skill)
-            faults += wrong
-            if found is not None:
-                playbooks[found.name] = found
-        if not faults:  # one that could not be read would be missed by those that run it
-            graph = {name: (_steps_path(Path(p.path)), p.parameters, p.steps) for name, p in playbooks.items()}
-            faults += [(str(path), fault) for path, fault in graph_faults(graph)]
-            run = {step.arguments.playbook for p in playbooks.values() for step in p.steps if isinstance(step, RunPlaybook)}
-            for p in playbooks.values():
-                if p.name not in run:  # what another runs gets its numbers from there
-                    faults += [(p.path, fault) for fault in unsayable(p.parameters, p.triggers.names, p.triggers.phrases)]
-        if faults:
-            raise refuse_all(faults)
-        return Playbooks(playbooks, commit)
+        found, wrong = read_playbooks(folder)
+        wrong += wrong_between(found, levels, contracts, unread={each.playbook for each in wrong})
+        if wrong:
+            raise refuse_all([(each.path, each.fault) for each in wrong])
+        return Playbooks(found, commit)
+
+    def become(self, other: Playbooks) -> None:
+        """Be from now on what ``other`` is, for everybody who holds this one."""
+        self._playbooks, self.commit = other._playbooks, other.commit
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -131,11 +145,50 @@ class Playbooks:
         """Return a playbook by its name, None when there is none."""
         return self._playbooks.get(name)
 
+    @property
+    def for_faults(self) -> tuple[str, ...]:
+        """Names of those that an alarm can have, sorted."""
+        return tuple(name for name in self.names if self._playbooks[name].triggers.faults)
+
     def for_alarm(self, name: str, fault: str, language: str) -> Playbook | None:
-        """Return the playbook an alarm names, else the first that is triggered by its fault class and speaks the language."""
-        named = self._playbooks.get(name)
+        """Return the playbook an alarm names, else the first that is triggered by its fault class and speaks the language. One
+        that is for no fault announces nothing, so it is none an alarm can have."""
+        named = self._playbooks[name] if name in self.for_faults else None
         by_fault = [self._playbooks[n] for n in self.names if fault in self._playbooks[n].triggers.faults]
         return next((p for p in [named, *by_fault] if p is not None and p.speaks(language)), None)
+
+
+def read_playbooks(folder: Path) -> tuple[dict[str, Playbook], list[Wrong]]:
+    """Return what is sound by itself of the playbooks in the folders below ``folder``, by name, and what is wrong with others."""
+    found: dict[str, Playbook] = {}
+    wrong: list[Wrong] = []
+    for skill in sorted(folder.glob("*/SKILL.md")):
+        playbook, faults = _read(skill)
+        wrong += [Wrong(skill.parent.name, path, fault) for path, fault in faults]
+        if playbook is not None:
+            found[playbook.name] = playbook
+    return found, wrong
+
+
+def wrong_between(
+    playbooks: Mapping[str, Playbook],
+    levels: Mapping[str, AccessLevel],
+    contracts: Mapping[str, ToolContract],
+    unread: Collection[str] = (),
+) -> list[Wrong]:
+    """Return what is wrong between playbooks, and between them and the tools they call. ``unread``: names of others that are
+    there and could not be read."""
+    wrong = [Wrong(p.name, p.path, fault) for p, fault in access_faults(playbooks, levels)]
+    for p in playbooks.values():
+        path = str(_steps_path(Path(p.path)))
+        wrong += [Wrong(p.name, path, fault) for fault in argument_faults(p.steps, p.parameters, contracts)]
+    graph = {name: (_steps_path(Path(p.path)), p.parameters, p.steps) for name, p in playbooks.items()}
+    wrong += [Wrong(path.parent.name, str(path), fault) for path, fault in graph_faults(graph, unread)]
+    run = {step.arguments.playbook for p in playbooks.values() for step in p.steps if isinstance(step, RunPlaybook)}
+    for p in playbooks.values():
+        if p.name not in run:  # what another runs gets its numbers from there
+            wrong += [Wrong(p.name, p.path, fault) for fault in unsayable(p.parameters, p.triggers.names, p.triggers.phrases)]
+    return wrong
 
 
 def _steps_path(skill: Path) -> Path:
@@ -153,7 +206,7 @@ def _read(skill: Path) -> tuple[Playbook | None, list[tuple[str, Fault]]]:
         faults.append((str(skill), ("name", f"is {head.name!r} in a folder named {skill.parent.name!r}", cure)))
     if file is not None:
         told_by_alarm = head is None or (bool(head.triggers.faults) and not head.triggers.phrases)
-        is_announced = head is None or bool(head.triggers.faults)
+        is_announced = None if head is None else bool(head.triggers.faults)
         found = step_faults(file.steps, file.parameters, knows_alarm=told_by_alarm, is_announced=is_announced)
         faults += [(str(steps_path), fault) for fault in found]
     if head is None or file is None:
@@ -179,7 +232,7 @@ def _front_matter(path: Path, faults: list[tuple[str, Fault]]) -> tuple[FrontMat
             cure = "Begin with `---`, the keys name, description, triggers, access, and `---`."
             faults.append((str(path), ("(file)", "has no front matter", cure)))
             return None, ""
-        return FrontMatter.model_validate(parse_mapping(found[1], str(path))), found[2].strip()
+        return FrontMatter.model_validate(parse_mapping(found[1], str(path), above=1)), found[2].strip()
     except ValidationError as error:
         faults += [(str(path), fault) for fault in model_faults(FrontMatter, error)]
     except ConfigError as error:

@@ -17,7 +17,7 @@ from appliance.planning.phrase_file import references
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.playbooks.asked_for import RUN, assets_for
 from appliance.planning.playbooks.playbook_filler import Filler, Occasion
-from appliance.planning.playbooks.playbook_steps import ASSET, NumberParameter, tool_of
+from appliance.planning.playbooks.playbook_steps import ASSET, NumberParameter, RunPlaybook, tool_of
 from appliance.planning.playbooks.playbooks import Playbook, Playbooks
 from appliance.planning.sample_sentence import sample_of
 from appliance.planning.tongue import Tongue
@@ -53,6 +53,20 @@ class ProcedureBook:
         tongue = self._tongue(language)
         return self._procedure(self._known(name, tongue, level), tongue)
 
+    def made_of(self, name: str) -> Any:
+        """Return all that running one would do, as JSON; see the port."""
+        if self.playbooks.find(name) is None:
+            return None
+        made: dict[str, Any] = {}
+        waiting = [name]
+        while waiting:
+            playbook = self.playbooks.find(waiting.pop())
+            if playbook is not None and playbook.name not in made:
+                parameters = {key: each.model_dump(mode="json") for key, each in playbook.parameters.items()}
+                made[playbook.name] = [parameters, [step.model_dump(mode="json") for step in playbook.steps]]
+                waiting += [step.arguments.playbook for step in playbook.steps if isinstance(step, RunPlaybook)]
+        return made
+
     def steps_of(self, name: str, given: Mapping[str, Any], language: str, level: AccessLevel) -> tuple[Step, ...]:
         """Return the steps of one that is asked for with these parameters.
 
@@ -77,7 +91,9 @@ class ProcedureBook:
     def _known(self, name: str, tongue: Tongue, level: AccessLevel) -> Playbook:
         playbook = self.playbooks.find(name)
         if playbook is None or playbook.level > level or not playbook.speaks(tongue.language):
-            raise Refused(tongue.reply("playbook_unknown"), playbook=name)  # not its name: that could be any sentence
+            is_hidden = playbook is not None and playbook.level > level
+            said = tongue.reply("playbook_unknown")  # not its name: that could be any sentence
+            raise Refused(said, playbook=name, is_hidden=is_hidden, is_known=is_hidden)
         return playbook
 
     def _checked(self, playbook: Playbook, name: str, value: Any, tongue: Tongue, title: str) -> str:
