@@ -112,7 +112,10 @@ class Appliance:
         self.dispatcher = self.delivery.dispatcher
         self.availability = Availability(ledger, clock, degraded)
         self.keys = KeyRing(settings.data_dir, opened.origin, settings.sync.coordinator)
-        self.watches = WatchRooms(opened, self.wording, stack, self.standing.epoch, self._wake_outboxes)
+        self.watches = WatchRooms(
+            opened, self.wording, stack, self.standing.epoch,
+            queued=self._wake_outboxes, may_be_over=lambda part: self.agent.may_be_over(part),
+        )  # fmt: skip
         self._notifier: ServiceNotifier | None = None
         self._build_alarms(stack)
         self._build_conductor(self.standing.epoch, stack)
@@ -154,7 +157,6 @@ class Appliance:
             wording=self.wording, delivered=delivered, progress=self.turn_watch.progress, stack=stack,
         )  # fmt: skip
         self.watches.clock.listeners.append(self.agent.later.schedule.notify)
-        self.watches.attention.doubts |= self.agent.doubts
         agent = self.agent.rooms
         self.runner, self.planner = agent.runner, agent.planner
         self.floods = Floods(ledger, clock, ids, settings.alarms, wake=self.queue.wake, first_out=first_out)

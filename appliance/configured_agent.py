@@ -30,6 +30,7 @@ from appliance.opening import Opened
 from appliance.planning.model.context_view import ContextView
 from appliance.playbook_desk import PlaybookDesk
 from appliance.settings_rules import shipped_contracts, shipped_tool_levels
+from drivers.models.chain import PART
 from drivers.models.tokens import TokenCounter
 
 
@@ -97,11 +98,9 @@ class ConfiguredAgent:
         """Name -> what runs for ever. What is due later comes in by ``later.schedule``, which is a door."""
         return {"examples": self.rooms.examples.run, "tickets": self.later.tickets.run}
 
-    @property
-    def doubts(self) -> dict[str, Callable[[], bool]]:
-        """Degraded part -> whether that may be over by now. No model is asked only to find out: that would cost money."""
-        model = self.model
-        return {} if model is None else {"models": lambda: not model.is_known_away}
+    def may_be_over(self, part: str) -> bool:
+        """Return whether what degrades a part may be over by now. No model is asked only to find out: that would cost money."""
+        return part == PART and self.model is not None and not self.model.is_known_away
 
     @property
     def facts(self) -> dict[str, Callable[[], Any]]:

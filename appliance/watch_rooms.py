@@ -25,10 +25,18 @@ from appliance.store.housekeeping import Housekeeping
 
 
 class WatchRooms:
-    """The watches of one core. ``queued`` is called after one of them queued words or a message."""
+    """The watches of one core. ``queued`` is called after one of them queued words or a message; ``may_be_over`` says, once they
+    run, whether what degrades a part may be over by now."""
 
     def __init__(
-        self, opened: Opened, wording: Phrasing, stack: contextlib.AsyncExitStack, epoch: int, queued: Callable[[], None]
+        self,
+        opened: Opened,
+        wording: Phrasing,
+        stack: contextlib.AsyncExitStack,
+        epoch: int,
+        *,
+        queued: Callable[[], None],
+        may_be_over: Callable[[str], bool],
     ) -> None:
         settings, ledger, clock, ids = opened.settings, opened.ledger, opened.clock, opened.ids
         language, client_id = settings.language, settings.mqtt.client_id
@@ -38,7 +46,7 @@ class WatchRooms:
         )  # fmt: skip
         self.attention = Attention(
             ledger, clock, ids, wording, opened.degraded,
-            sentences=LOST_SENTENCES, language=language, client_id=client_id, queued=queued,
+            sentences=LOST_SENTENCES, language=language, client_id=client_id, queued=queued, may_be_over=may_be_over,
         )  # fmt: skip
         steps = ClockSteps()
         stack.callback(steps.close)

@@ -21,7 +21,7 @@ from appliance.foundation.untrusted import clean
 from appliance.store import actions, deliveries
 
 _SPEAKING = frozenset({Say.contract.name, Ask.contract.name})
-_LONGEST_FAULT = 160  # characters of what is wrong with a plan; the turn has all of it
+_LONGEST_WHY = 160  # characters of what broke a turn; its record has all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +79,14 @@ class Words:
 
     def why(self, error: FloorhandError, language: str) -> str:
         """Return the reason that ended a turn outside its plan, as a sentence."""
-        return self._why(error, language, "turn_broke")
+        if not error.reply:  # its message is for records and may be no sentence of ours
+            error.worded("turn_broke", why=clean(error.message, _LONGEST_WHY).rstrip(" ."))
+        return Sentences(self.wording, language).why(error)
 
     def why_unplanned(self, error: FloorhandError, language: str) -> str:
         """Return why there is no plan, as a sentence. A refusal without a reply of its own was worded where it was made."""
-        return self._why(error, language, "plan_wrong" if isinstance(error, Malformed) else "")
-
-    def _why(self, error: FloorhandError, language: str, otherwise: str) -> str:
-        """``otherwise`` is the reply when the error names none: its message is for records and may be no sentence of ours."""
-        if otherwise and not error.reply:
-            error.worded(otherwise, why=clean(error.message, _LONGEST_FAULT).rstrip(" ."))
+        if isinstance(error, Malformed) and not error.reply:
+            error.worded("plan_wrong")
         return Sentences(self.wording, language).why(error)
 
     def text(self, reply: str, language: str, **values: str) -> tuple[str, str]:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from appliance.admission.gate import Gate
 from appliance.admission.recovery import Recovered, take_over
 from appliance.contracts.admission import PRIORITY_UTTERANCE, Admission, Door, Outcome, Request, RequestKind
@@ -28,6 +26,7 @@ from appliance.execution.spill import Spill
 from appliance.execution.tickets.escalation import Escalation
 from appliance.execution.toolbox.toolbox import AnyTool, Toolbox
 from appliance.foundation.id_source import SystemIds
+from appliance.foundation.strict_yaml import read_yaml
 from appliance.foundation.system_clock import SystemClock
 from appliance.session.settings import SessionSettings
 from appliance.session.turns import Turns
@@ -101,7 +100,8 @@ async def durable_core(folder: Path) -> AsyncIterator[DurableCore]:
 
 def _wording() -> Phrasing:
     """Return the shipped sentences of the bench's language, on a made-up plant."""
-    phrases = yaml.safe_load((CONFIG / "phrases" / f"{LANGUAGE}.yaml").read_text("utf-8"))
+    file = CONFIG / "phrases" / f"{LANGUAGE}.yaml"
+    phrases = read_yaml(file.read_text("utf-8"), str(file))
     return Phrasing({LANGUAGE: phrases["replies"]}, _plant())
 
 

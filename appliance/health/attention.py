@@ -44,9 +44,11 @@ class Attention:
         language: str,
         client_id: str,
         queued: Callable[[], None],
+        may_be_over: Callable[[str], bool],
         after_s: float = AFTER_S,
     ) -> None:
-        """``queued`` is called after words and a message were queued."""
+        """``queued`` is called after words and a message were queued. ``may_be_over`` says whether what degrades a part may be
+        over, and nobody has looked: then its two hours begin anew. It is asked only while this runs."""
         self._ledger = ledger
         self._clock = clock
         self._ids = ids
@@ -57,8 +59,7 @@ class Attention:
         self._topic = f"floorhand/{client_id}/attention"
         self._queued = queued
         self._after_s = after_s
-        self.doubts: dict[str, Callable[[], bool]] = {}
-        """Part -> whether what degrades it may be over, and nobody has looked: then its two hours begin anew."""
+        self._may_be_over = may_be_over
         self._doubted_mono_ns: dict[str, int] = {}
         self._since_mono_ns = {part: clock.monotonic_ns() for part in degraded.reasons}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -74,7 +75,7 @@ class Attention:
 
     def needs_attention(self) -> list[str]:
         """Return the parts that have been degraded for so long that somebody should look."""
-        sure = (part for part in sorted(self._since_mono_ns) if not self._is_in_doubt(part))
+        sure = (part for part in sorted(self._since_mono_ns) if not self._may_be_over(part))
         return [part for part in sure if round(self._sure_s(part), 1) >= self._after_s]
 
     async def run(self) -> None:
@@ -114,12 +115,9 @@ class Attention:
         since_mono_ns = max(self._since_mono_ns[part], self._doubted_mono_ns.get(part, 0))
         return (self._clock.monotonic_ns() - since_mono_ns) / 1e9
 
-    def _is_in_doubt(self, part: str) -> bool:
-        return part in self.doubts and self.doubts[part]()
-
     def _ring(self, part: str) -> None:
         self._timers.pop(part, None)
-        if self._is_in_doubt(part):
+        if self._may_be_over(part):
             self._doubted_mono_ns[part] = self._clock.monotonic_ns()
             self._start(part)
         else:

@@ -18,11 +18,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from appliance.foundation.yaml_file import Fault, load_mapping, nearest, refuse, validate
 from appliance.planning import replies
 from appliance.planning.barred_words import GAP, BarredWords
 from appliance.planning.canonical_text import canonical
 from appliance.planning.intents import INTENTS, LIMITS, REQUIRED
-from appliance.planning.yaml_file import Fault, load_mapping, nearest, refuse, validate
 
 PlantList = Literal["assets", "tags", "states", "writable_tags", "amounts", "units", "alarms", "playbooks"]
 """What the plant model can fill a list with: spoken names of assets, of tags that measure something, of tags that are on or

@@ -9,7 +9,7 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping
 
-from appliance.planning.yaml_file import Fault, nearest
+from appliance.foundation.yaml_file import Fault, nearest
 
 REPLIES: Mapping[str, frozenset[str]] = {
     name: frozenset(fields.split())
@@ -282,7 +282,7 @@ REPLIES: Mapping[str, frozenset[str]] = {
         # why something is not done: what an error names (``FloorhandError.worded``). ``why`` is in English, for who reads that.
         "plan_no_tool": "",
         "plan_step_wrong": "what",
-        "plan_wrong": "why",
+        "plan_wrong": "",
         "procedure_lacks": "key",
         "procedure_wrong": "",
         "turn_broke": "why",

@@ -15,11 +15,11 @@ from appliance.contracts.errors import ConfigError
 from appliance.contracts.plant import Plant
 from appliance.contracts.principal import AccessLevel
 from appliance.contracts.tool import ToolContract
+from appliance.foundation.yaml_file import Fault, nearest, refuse_all
 from appliance.planning.phrases import Phrasebook
 from appliance.planning.playbooks.playbook_contracts import NO_CONTRACTS
 from appliance.planning.playbooks.playbook_sense import senseless_steps
 from appliance.planning.playbooks.playbooks import Playbook, Playbooks, Wrong, read_playbooks, wrong_between
-from appliance.planning.yaml_file import Fault, nearest, refuse_all
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,10 +43,11 @@ _TOO_LATE = "the yes came too late"
 _NO_TALK = (
     "nothing_pending", "asked_somebody_else", "which_one", "needs_keyword", *_ABOUT_CODES, "code_of_none", "may_not_confirm",
     "not_understood", "repeat", "what_pending", "read_tag", "trend_of_tag", "list_alarms", "list_checks", "list_playbooks",
-    "read_playbook", "vitals", "status", "report_work", "help", "stop", "stop_work",
+    "read_playbook", "vitals", "status", "report_work", "help", "stop", "stop_work", "acknowledge_alarm",
 )  # fmt: skip
 """Intents of turns that leave a question the one just asked: they are about it, nobody knows what they were about, or they only
-look or stop, as who makes up their mind does, and leave nothing that a yes could be to."""
+look, stop or acknowledge, as who is at an alarm does, and leave nothing that a yes could be to. Where a site has an
+acknowledgement asked for, its own question is looked at as any that was closed since."""
 
 
 class Questions:
@@ -120,7 +121,7 @@ class Questions:
         own = lane_names.own(answer.lane)
         if turns.has_talked(tx, (own, lane_names.beside(own)), since_seq, answer.seq, but=_NO_TALK):
             return True
-        closed = _of_speaker(tx, answer, confirmations.closed_lately(tx, answer.seq))
+        closed = _of_speaker(tx, answer, confirmations.closed_lately(tx, since_seq, answer.seq))
         closed = [each for each in closed if _was_just_asked(tx, each, answer)]
         return _first_for(tx, answer, _heard(tx, answer, [question, *closed]))[-1].id != question.id
 

@@ -75,12 +75,14 @@ def open_before(tx: Transaction, admission_seq: int) -> list[Confirmation]:
     return [to_confirmation(row) for row in rows]
 
 
-def closed_lately(tx: Transaction, admission_seq: int) -> list[Confirmation]:
-    """Return the questions that had been asked and closed before an admission, oldest first: of the newest questions only."""
+def closed_lately(tx: Transaction, since_seq: int, admission_seq: int) -> list[Confirmation]:
+    """Return the questions that were closed between two admissions, and asked before the second, oldest first: of the newest
+    questions only."""
     rows = tx.execute(
         """SELECT * FROM (SELECT * FROM confirmation ORDER BY asked_seq DESC LIMIT ?)
-           WHERE status <> 'pending' AND closed_after_seq < ? AND asked_after_seq < ? ORDER BY asked_seq""",
-        (_LATELY, admission_seq, admission_seq),
+           WHERE status <> 'pending' AND closed_after_seq >= ? AND closed_after_seq < ? AND asked_after_seq < ?
+           ORDER BY asked_seq""",
+        (_LATELY, since_seq, admission_seq, admission_seq),
     )
     return [to_confirmation(row) for row in rows]
 

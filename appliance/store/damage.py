@@ -16,6 +16,8 @@ LOOK_S = 2.0
 What is not reached within this is checked while the appliance runs (housekeeping)."""
 
 _STEPS = 10_000  # of SQLite's machine between two looks at the clock
+_NO_TEXT = "its list of tables holds what is no text"
+"""SQLite quotes such a name in its error, and Python's driver cannot read the quotation: it raises UnicodeDecodeError instead."""
 
 
 def suspect(database: Path, why: str) -> None:
@@ -47,6 +49,8 @@ def examine(database: Path, clock: Clock, look_s: float = LOOK_S) -> str:
                 return f"{lost} commits at the end of the write-ahead log cannot be read"
             with contextlib.closing(_connect_to_check(database)) as whole:  # closed first, so that it folds no log in
                 return check(whole, clock, look_s) or ""
+    except UnicodeDecodeError:
+        return _NO_TEXT
     except sqlite3.DatabaseError as error:
         if primary_code(error) == sqlite3.SQLITE_READONLY:
             return ""  # the power failed while the file was made: a writer takes that back, and nobody else can
@@ -84,6 +88,8 @@ def check(db: sqlite3.Connection, clock: Clock, look_s: float, table: str = "") 
         if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
             raise
         return None
+    except UnicodeDecodeError:
+        return _NO_TEXT
     finally:
         db.set_progress_handler(None, 0)
     return "" if found == ["ok"] else "; ".join(" ".join(line.split()) for line in found[:3])

@@ -15,6 +15,7 @@ from appliance.contracts.link import LinkProtocol
 from appliance.contracts.plant import Plant
 from appliance.foundation.log import start_logging
 from appliance.foundation.system_clock import SystemClock
+from appliance.foundation.yaml_file import nearest
 from drivers.sim.generating import generate_plant
 from drivers.sim.orders import ORDERS
 from drivers.sim.plant_file import load_plant
@@ -26,7 +27,6 @@ from drivers.sim.scenario import Scenario, check_against, find_scenarios, load_s
 from drivers.sim.signals import SIGNALS
 from drivers.sim.telling import report_json, report_words
 from drivers.sim.vocabulary import vocabulary
-from drivers.sim.yaml_model import nearest
 
 Given = Mapping[str, Any]
 

@@ -12,13 +12,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from appliance.contracts.errors import ConfigError
 from appliance.contracts.link import Addressing
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Quality, Reading, Value
-from drivers.sim.yaml_model import refused
+from appliance.foundation.yaml_file import validate
 
 FORMAT = 1
 
@@ -136,10 +136,7 @@ def load_recording(path: Path) -> Recording:
         raise ConfigError(
             "is not a recording", file=str(path), key="(file)", cure="Make one by `floorhand plant record`."
         ) from error
-    try:
-        return Recording.model_validate(content).check(str(path))
-    except ValidationError as error:
-        raise refused(error, Recording, str(path)) from error
+    return validate(Recording, content, str(path)).check(str(path))
 
 
 def _on_the_wire(plant: Plant) -> Plant:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from appliance.contracts.errors import ConfigError, Refused
+from appliance.contracts.errors import Refused
 from appliance.contracts.plant import Plant
 from appliance.contracts.reading import Value
 from appliance.contracts.tag import MQTT_LINK, DataType, Tag
+from appliance.foundation.yaml_file import Fault, nearest, refuse
 from drivers.modbus.codec import encode
 from drivers.sim.orders import (
     AlarmOrder,
@@ -30,7 +31,7 @@ from drivers.sim.orders import (
 )
 from drivers.sim.signals import Signal
 from drivers.sim.tag_signals import fitting
-from drivers.sim.yaml_model import load_model, nearest
+from drivers.sim.yaml_model import load_model
 
 
 class TagPlay(BaseModel):
@@ -93,12 +94,10 @@ def check_against(scenario: Scenario, plant: Plant, file: str) -> None:
     """
     faults = [*_tag_faults(scenario, plant), *_event_faults(scenario, plant)]
     if faults:
-        (key, message, cure), *others = faults
-        more = "".join(f"; {k}: {m}. {c}" for k, m, c in others)
-        raise ConfigError(message, file=file, key=key, cure=cure + more)
+        raise refuse(file, faults)
 
 
-def _tag_faults(scenario: Scenario, plant: Plant) -> Iterator[tuple[str, str, str]]:
+def _tag_faults(scenario: Scenario, plant: Plant) -> Iterator[Fault]:
     keys = [tag.key for tag in plant.tags if tag.link != MQTT_LINK]
     for pattern, played in scenario.tags.items():
         if not any(fnmatchcase(key, pattern) for key in keys):
@@ -107,7 +106,7 @@ def _tag_faults(scenario: Scenario, plant: Plant) -> Iterator[tuple[str, str, st
             yield f"tags.{pattern}.play.towards", f"{key} is no Modbus tag of the plant", nearest(key, keys)
 
 
-def _event_faults(scenario: Scenario, plant: Plant) -> Iterator[tuple[str, str, str]]:
+def _event_faults(scenario: Scenario, plant: Plant) -> Iterator[Fault]:
     tags = [tag.key for tag in plant.tags if tag.link != MQTT_LINK]
     links = list(plant.link_by_id)
     for place, order in enumerate(scenario.events):

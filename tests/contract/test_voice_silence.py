@@ -36,7 +36,7 @@ async def test_three_seconds_of_silence_end_listening_and_the_wake_word_is_waite
     assert 2.5 <= clock() - began_s <= 4.5  # 3 s of what is heard, and what hearing it takes
     await until(lambda: voice.heard, "it is told that nothing was said", 5.0)
     assert (voice.heard[0].text, voice.heard[0].facts["end"]) == ("", EndReason.NOTHING_SAID)
-    assert (await voice.hear("stop", 71)).text == "stop"
+    assert (await voice.hear(await voice.draft("stop", 71))).text == "stop"
 
 
 def events(caplog: pytest.LogCaptureFixture, name: str) -> list[logging.LogRecord]:

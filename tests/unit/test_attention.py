@@ -24,10 +24,11 @@ SOON_S = 0.05
 class Desk:
     def __init__(self, bench: Bench, *, language: str = "en", after_s: float = SOON_S) -> None:
         self.bench, self.degraded, self.told = bench, Degraded(), 0
+        self.in_doubt: set[str] = set()
         self.degraded.mark("config", "the last good copy is used")  # before anybody kept the time
         self.attention = Attention(
             bench.database, bench.clock, bench.ids, phrasing(), self.degraded, sentences=LOST_SENTENCES, language=language,
-            client_id="line-3", queued=self._note, after_s=after_s,
+            client_id="line-3", queued=self._note, may_be_over=self.in_doubt.__contains__, after_s=after_s,
         )  # fmt: skip
 
     def _note(self) -> None:
@@ -134,16 +135,16 @@ async def test_a_fork_is_published_at_once_and_asked_about_after_two_hours(bench
 
 @pytest.mark.req("A2")
 async def test_nobody_is_called_for_what_may_be_over_and_was_not_looked_at(bench: Bench) -> None:
-    desk, is_over = Desk(bench), True
+    desk = Desk(bench)
     desk.degraded.clear("config")
-    desk.attention.doubts["models"] = lambda: is_over
+    desk.in_doubt.add("models")
     async with desk.working():
         desk.degraded.mark("models", "m: nothing answers at its address")
         desk.degraded.mark("mqtt", "refused")
         bench.clock.advance(SOON_S)
         await until(lambda: desk.told == 1, "the witness is told")
         assert desk.attention.needs_attention() == ["mqtt"] and len(await desk.said()) == 1
-        is_over = False  # somebody asked, and it rests again
+        desk.in_doubt.clear()  # somebody asked, and it rests again
         bench.clock.advance(2 * SOON_S)
         await until(lambda: desk.told == 2, "it is told")
         assert desk.attention.needs_attention() == ["models", "mqtt"]

@@ -183,6 +183,21 @@ def test_a_lost_schema_is_known_from_the_program(ledger: Path, truth: Rows) -> N
     assert account["tables"].keys() & {"admission", "turn"} == set()
 
 
+def test_a_list_of_tables_that_is_no_text_is_damage_like_any_other(ledger: Path, truth: Rows) -> None:
+    """SQLite quotes it in its error, which Python's driver then cannot read."""
+    spoilt = ledger.read_bytes().replace(b"CREATE TABLE turn", b"CREATE \xa5ABLE turn", 1)
+    assert spoilt != ledger.read_bytes()
+    ledger.write_bytes(spoilt)
+    with pytest.raises(UnicodeDecodeError), closing(sqlite3.connect(ledger)) as db:
+        db.execute("SELECT name FROM sqlite_schema")
+    with closing(sqlite3.connect(ledger)) as db:
+        assert damage.check(db, CLOCK, damage.LOOK_S)
+    assert damage.examine(ledger, CLOCK)
+    salvage.mend(ledger, CLOCK, ORIGIN)
+    assert damage.examine(ledger, CLOCK) == ""
+    assert rows_of(ledger)["turn"] >= truth["turn"]
+
+
 def test_cells_of_a_page_are_judged_one_by_one(ledger: Path, truth: Rows) -> None:
     leaf = next(n for n in pages_of(ledger, (13,)) if n > 40)
     content = bytearray(ledger.read_bytes())

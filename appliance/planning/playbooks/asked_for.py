@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from appliance.contracts.errors import ConfigError
 from appliance.contracts.plant import Plant
+from appliance.foundation.yaml_file import fault_of, nearest, refuse_all
 from appliance.planning.canonical_text import canonical
 from appliance.planning.expressions import Choice, Expression, Sequence, Use
 from appliance.planning.phrase_file import IntentPhrases, PhraseFile, Sentences, template_faults
 from appliance.planning.playbooks.playbook_steps import ASSET, AssetParameter
 from appliance.planning.playbooks.playbooks import Playbook, Playbooks, Wrong
 from appliance.planning.spoken_numbers import NUMBER_LANGUAGES
-from appliance.planning.yaml_file import fault_of, nearest, refuse_all
 
 RUN = "run_playbook"
 """The intent of a playbook's own sentences; its slot ``playbook`` says which."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from appliance.contracts.principal import NOBODY, AccessLevel
+from appliance.foundation.yaml_file import Fault
 from appliance.planning.playbooks.playbook_steps import PlaybookStep, RunPlaybook, tool_of
-from appliance.planning.yaml_file import Fault
 
 if TYPE_CHECKING:
     from appliance.planning.playbooks.playbooks import Playbook

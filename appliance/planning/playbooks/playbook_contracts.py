@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from appliance.contracts.tool import ToolContract
 from appliance.foundation.invalid_input import words_of
+from appliance.foundation.yaml_file import Fault
 from appliance.planning.playbooks.playbook_steps import (
     Call,
     NumberParameter,
@@ -26,7 +27,6 @@ from appliance.planning.playbooks.playbook_steps import (
     spellings,
     texts_of,
 )
-from appliance.planning.yaml_file import Fault
 
 NO_CONTRACTS: Mapping[str, ToolContract] = MappingProxyType({})
 """Contracts of no tools: nothing is said of their arguments."""

@@ -13,6 +13,7 @@ from unicodedata import category
 
 from appliance.contracts.condition import Compared, condition_of
 from appliance.contracts.errors import Malformed
+from appliance.foundation.yaml_file import Fault, nearest
 from appliance.planning.phrase_file import references
 from appliance.planning.playbooks.playbook_steps import (
     ALARM_FIELDS,
@@ -39,7 +40,6 @@ from appliance.planning.playbooks.playbook_steps import (
     texts_of,
 )
 from appliance.planning.result_names import lone_brace
-from appliance.planning.yaml_file import Fault, nearest
 
 NOW = "now"
 """In a condition: the tags as the playbook's ``read_tags`` step read them."""

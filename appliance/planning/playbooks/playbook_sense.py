@@ -13,11 +13,11 @@ from appliance.contracts.condition import Compared, condition_of
 from appliance.contracts.named_value import names_of
 from appliance.contracts.plant import Plant
 from appliance.contracts.tag import Tag
+from appliance.foundation.yaml_file import Fault, nearest
 from appliance.planning.playbooks.asked_for import assets_for
 from appliance.planning.playbooks.playbook_faults import NOW
 from appliance.planning.playbooks.playbook_steps import WriteTag
 from appliance.planning.playbooks.playbooks import Playbook, Playbooks
-from appliance.planning.yaml_file import Fault, nearest
 
 
 def senseless_steps(playbooks: Playbooks, plant: Plant) -> Iterator[tuple[str, Fault]]:

@@ -21,11 +21,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from appliance.contracts.errors import ConfigError
 from appliance.contracts.principal import AccessLevel
 from appliance.contracts.tool import ToolContract
+from appliance.foundation.yaml_file import Fault, fault_of, load_mapping, model_faults, parse_mapping, refuse_all
 from appliance.planning.playbooks.playbook_access import access_faults
 from appliance.planning.playbooks.playbook_contracts import NO_CONTRACTS, argument_faults
 from appliance.planning.playbooks.playbook_faults import graph_faults, head_faults, step_faults, unsayable
 from appliance.planning.playbooks.playbook_steps import Parameter, PlaybookStep, RunPlaybook, StepsFile, texts_of
-from appliance.planning.yaml_file import Fault, fault_of, load_mapping, model_faults, parse_mapping, refuse_all
 
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _LONGEST_DESCRIPTION = 60  # characters; a description is read in a list of many

@@ -1,4 +1,4 @@
-"""Reads one YAML file of planning and names what is wrong with it: file, key, cure, nearest valid name."""
+"""Reads one YAML file and names what is wrong with it: file, key, cure, nearest valid name."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ M = TypeVar("M", bound=BaseModel)
 Fault = tuple[str, str, str]
 """(key, what is wrong, cure)."""
 
+_LONGEST_SHOWN = 60  # characters of what was found
+_MOST_SHOWN = 30  # valid names: more are no help to anybody
+
 
 def load_mapping(path: Path) -> dict[str, Any]:
     """Return the file's mapping.
@@ -25,10 +28,20 @@ def load_mapping(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: no such file, not UTF-8, not YAML, or not a mapping.
     """
+    return parse_mapping(text_of(path), str(path))
+
+
+def text_of(path: Path) -> str:
+    """Return what a file holds.
+
+    Raises:
+        ConfigError: no such file, or not UTF-8.
+    """
     try:
-        return parse_mapping(path.read_text(encoding="utf-8"), str(path))
+        return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot be read ({error.strerror})", file=str(path), key="(file)", cure="Create it.") from error
+        why = f"cannot be read ({error.strerror})"
+        raise ConfigError(why, file=str(path), key="(file)", cure="Create it, or name another.") from error
     except UnicodeDecodeError as error:
         raise ConfigError("is not UTF-8", file=str(path), key=f"byte {error.start}", cure="Save it as UTF-8.") from error
 
@@ -45,14 +58,14 @@ def parse_mapping(text: str, file: str, *, above: int = 0) -> dict[str, Any]:
     return content
 
 
-def validate(model: type[M], content: Mapping[str, Any], file: str) -> M:
-    """Return ``content`` as ``model``.
+def validate(model: type[M], content: Mapping[str, Any], file: str, context: Mapping[str, Any] | None = None) -> M:
+    """Return ``content`` as ``model``, whose validators find ``context`` as ``info.context``.
 
     Raises:
         ConfigError: naming every fault; ``key`` is the first one's.
     """
     try:
-        return model.model_validate(content)
+        return model.model_validate(content, context=None if context is None else dict(context))
     except ValidationError as error:
         raise refuse(file, model_faults(model, error)) from error
 
@@ -61,17 +74,21 @@ def model_faults(model: type[BaseModel], error: ValidationError, prefix: str = "
     """Return each fault pydantic found, with the nearest valid name for an unknown key."""
     faults: list[Fault] = []
     for found in error.errors(include_url=False):
-        key = prefix + ".".join(str(part) for part in found["loc"])
+        key = prefix + ".".join(str(part) for part in found["loc"]) or "(file)"
         if found["type"] == "extra_forbidden":
-            known = set(model.model_fields) | _nested_fields(model)
-            faults.append((key, "is not a known key", nearest(str(found["loc"][-1]), known)))
+            faults.append((key, "is not a known key", nearest(str(found["loc"][-1]), _keys_of(model))))
         elif found["type"] == "missing":
             faults.append((key, "is missing", f"Add `{found['loc'][-1]}:`."))
         elif found["type"].startswith("union_tag"):  # which of several models it is, is said by one of its keys
             faults.append(_kind_fault(key, found))
         else:
-            faults.append((key, f"{words_of(found)} (found {str(found['input'])[:60]!r})", _cure(found)))
+            faults.append((key, f"{words_of(found)}{_shown(found['input'])}", _cure(found)))
     return faults
+
+
+def _shown(found: object) -> str:
+    """Return a value as part of a sentence; a whole mapping or list, cut off, would tell nothing."""
+    return "" if isinstance(found, Mapping | list) else f" (found {str(found)[:_LONGEST_SHOWN]!r})"
 
 
 def _cure(found: ErrorDetails) -> str:
@@ -112,13 +129,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return the cure for an unknown name: the nearest valid one, or all of them."""
     valid = sorted(known)
     close = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]!r}?" if close else f"Valid: {', '.join(valid) or 'none'}."
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    more = " …" if len(valid) > _MOST_SHOWN else ""
+    return f"Valid: {', '.join(valid[:_MOST_SHOWN])}{more}." if valid else "There is none."
 
 
-def _nested_fields(model: type[BaseModel]) -> set[str]:
-    """Field names of the models that ``model`` is made of; near enough to propose one."""
-    names: set[str] = set()
+def _keys_of(model: type[BaseModel]) -> set[str]:
+    """Keys of a model and of those it is made of; near enough to propose one."""
     schema = model.model_json_schema()
-    for definition in schema.get("$defs", {}).values():
-        names |= set(definition.get("properties", {}))
-    return names
+    return {key for part in (schema, *schema.get("$defs", {}).values()) for key in part.get("properties", {})}
