@@ -104,7 +104,7 @@ class PlaybookDesk:
                 self._degraded.clear(part)
             log.info("playbooks.taken_up", extra={"by": by, "commit": playbooks.commit, "changed": changed})
             await self._taught()
-            return {"commit": playbooks.commit, "changed": changed}
+            return {"commit": playbooks.commit, "changed": changed, "folder": str(self.folder)}
 
     async def not_taken_up(self) -> Sequence[str]:
         """Return the names of the playbooks whose files are other than those that were read."""

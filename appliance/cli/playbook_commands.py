@@ -84,7 +84,7 @@ def reload_playbooks(context: typer.Context, config: Config, as_json: AsJson = F
             f"in use from now on, at commit {done['commit'][:12]}; `floorhand context --stale` shows who still holds the old"
         )
     else:
-        paper.say("nothing was edited: what is in the folder is in use")
+        paper.say(f"nothing was edited: what is in {done['folder']} is in use")
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def test_a_shipped_scenario_is_sound(name: str) -> None:
         ({"events": [{"at_s": 1, "do": "misbehav", "mode": "slow"}]}, "events.0.do", "Did you mean 'misbehave'?"),
         ({"events": [{"at_s": 1, "do": "misbehave", "mode": "sow"}]}, "events.0.misbehave.mode", "slow"),
         ({"events": [{"at_s": 1, "do": "set", "tag": "a.b"}]}, "events.0.set.to", "is missing"),
-        ({"events": [{"at_s": 1}]}, "events.0", "needs 'do'"),
+        ({"events": [{"at_s": 1}]}, "events.0.do", "is missing. Add `do:`"),
         ({"tags": {"a.b": {"play": {"signal": "sin"}}}}, "tags.a.b.play.signal", "Did you mean 'sine'?"),
         ({"tags": {"a.b": {"play": {"signal": "sine", "amplitude": 1, "period": 3}}}}, "tags.a.b.play.sine.period", "period_s"),
         ({"tags": {"a.b": {"play": {"signal": "file", "file": "no.csv"}}}}, "tags.a.b.play.file.file", "cannot be read"),
