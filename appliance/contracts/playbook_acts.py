@@ -24,7 +24,7 @@ class PlaybookActs(Protocol):
         ...
 
     async def take_up(self, by: str) -> Mapping[str, Any]:
-        """Have what is in the folder now take the place of what is in use, all or nothing; return ``{commit, changed, folder}``, where
+        """Have what is in the folder now take the place of what is in use, all or nothing; return ``{commit, changed, folder}``:
         ``changed`` maps names to ``new``, ``changed`` or ``gone``. What a session's model was shown does not change under it.
 
         Raises:
