@@ -210,7 +210,13 @@ class Soak:
         return 0
 
     async def _until_quiet(self) -> None:
-        """Wait until nothing is queued, running or to be told. What a question waits for is ended by a person who says no."""
+        """Wait until what the broker holds for us has come in, and nothing is queued, running or to be told. What a question
+        waits for is ended by a person who says no."""
+        books = Books(self._site.database)
+        with contextlib.suppress(TimeoutError):  # what is lost is named by the books
+            async with asyncio.timeout(_QUIET_WITHIN_S):
+                while books.missing(self.gateway.acknowledged):  # noqa: ASYNC110 - it is looked at in the ledger of another process
+                    await asyncio.sleep(0.05)
         for path in ("/v1/admissions?status=queued", "/v1/admissions?status=started"):
             await self._site.client.until(path, lambda rows: not rows, what=f"{path} empty", within_s=_QUIET_WITHIN_S)
         for channel in ("speech", "mqtt"):

@@ -29,8 +29,12 @@ class Findings:
     failures: dict[str, int] = field(default_factory=dict)
 
 
+def _events(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    return {tuple(row) for row in db.execute("SELECT alarm_id, activation, change FROM alarm_event")}
+
+
 class Books:
-    """The ledger of a core that has ended, read only."""
+    """The ledger of a core, read only."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -50,9 +54,13 @@ class Books:
             self._chains(db)
         return self.findings
 
+    def missing(self, alarms: Iterable[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+        """Return the events of those that the broker acknowledged which the core has not stored. It may be running."""
+        with closing(sqlite3.connect(f"{self._database.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            return set(alarms) - _events(db)
+
     def _inputs(self, db: sqlite3.Connection, alarms: set[tuple[str, str, str]], answered: Mapping[str, str]) -> None:
-        known = {tuple(row) for row in db.execute("SELECT alarm_id, activation, change FROM alarm_event")}
-        self.findings.lost += [f"event {' '.join(event)}" for event in sorted(alarms - known)]
+        self.findings.lost += [f"event {' '.join(event)}" for event in sorted(alarms - _events(db))]
         admissions = {row[0] for row in db.execute("SELECT id FROM admission")}
         self.findings.lost += [f"question {key}" for key, admission in answered.items() if admission not in admissions]
         self.findings.admissions = len(admissions)
